@@ -44,9 +44,10 @@ SEED = 0
 
 # %% tags=["hide-input"]
 # set-up: what this lesson uses
+from collections import Counter
 from math import comb
 from statistics import fmean
-from textwrap import fill
+from textwrap import fill, shorten
 
 import torch
 
@@ -58,15 +59,9 @@ from ehr_course import (
     split_by_patient, train as train_model, what_is_shown, which_found,
 )
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.plots.drawings.own_study import (
-    draw_choice,
-    draw_comparison,
-    draw_differences,
-    draw_intervals,
-    draw_lost,
-    draw_seeds,
-    draw_study,
-)
+from ehr_course.plots.charts import blank_chart, draw_bars, draw_dots
+from ehr_course.plots.diagrams import draw_flow
+from ehr_course.plots.style import code_in_words, who
 from ehr_course.widgets.chance import chance_explorer
 
 torch.set_num_threads(1)  # the matrices are small: more threads only wait
@@ -103,7 +98,22 @@ solved = [
 example = (solved or to_choose)[0]
 
 # %% tags=["nbval-ignore-output"]
-draw_lost(example, suggestions(trained[best], example))
+print(f"{who(example)}; one of these codes is lost:")
+for code in example.others:
+    print(f"   {code_in_words(code, example.system)}")
+logits = trained[best].scores([example])[0].softmax(dim=0).tolist()
+chances = dict(zip(trained[best].codes, logits))
+named = {
+    code: shorten(code_in_words(code, example.system), 38, placeholder=" …")
+    for code in suggestions(trained[best], example)
+}
+draw_bars(
+    {words: chances[code] for code, words in named.items()},
+    "Which code was lost? Ten suggestions",
+    "The probability that the network gives to each code",
+    form="{:.1%}",
+    notes={named[c]: "the lost code" for c in named if c == example.lost},
+)
 
 # %% [markdown]
 # (This case was picked because it works. About two in three do not.)
@@ -123,7 +133,13 @@ print(f"network B: {luck[worst]:.0%}")
 # are hidden during training. Here are all five seeds that were tried:
 
 # %% tags=["nbval-ignore-output"]
-draw_seeds(luck, "lost codes found among validation patients")
+draw_dots(
+    {f"seed {seed}": [share] for seed, share in luck.items()},
+    "How far apart are five runs of one recipe?",
+    "The share of lost codes found, of 100 validation patients",
+    form="{:.0%}",
+    notes={f"seed {best}": "network A", f"seed {worst}": "network B"},
+)
 
 # %% tags=["hide-input"]
 # check: how far apart the best and the worst seed lie
@@ -134,15 +150,12 @@ assert not tiny or luck[best] > 1.02 * luck[worst]
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # networks A and B on other groups of patients; all networks on all of them
-dots = None
 if not real:
     many = lose_one(make_cohort(4_000, seed=SEED + 100), seed=SEED)
     ahead = which_found(trained[best], many)
     ahead = ahead - which_found(trained[worst], many)  # (4000,)
     of_groups = ahead.view(40, 100).mean(dim=1).tolist()
     lead = luck[best] - luck[worst]
-    names = ("A", "B")
-    dots = draw_differences(of_groups, names, first=lead, patients=100)
     of_many = [share_found(network, many) for network in trained.values()]
     low, high = min(of_many), max(of_many)
     print(f"all five seeds, all 4,000 patients: {low:.1%} to {high:.1%}")
@@ -154,7 +167,24 @@ if not real:
 if tiny:
     assert min(a_wins, b_wins) > 5 and high - low < 0.03
     assert SEED or (a_wins > b_wins and as_far < 6)
-dots
+
+# %% tags=["nbval-ignore-output"]
+picture = None
+if not real:
+    points = Counter(round(100 * group) for group in of_groups)
+    picture, axes = blank_chart(
+        "Who is ahead in other groups of patients?",
+        f"A is ahead in {a_wins} of 40 groups and B in {b_wins}; its lead"
+        f" goes from {min(points):+} to {max(points):+} points, and was"
+        f" {100 * lead:+.0f} in the first group.",
+        "How many groups of 100 patients there are with each lead of A",
+    )
+    axes.bar(list(points), points.values(), color="#2d708e")
+    axes.axvline(0, color="black")
+    axes.axvline(100 * lead, color="black", linestyle=":")
+    axes.text(100 * lead, 6, "the first group ", ha="right")
+    axes.set(xlabel="A minus B, in points", ylabel="groups", ylim=(0, 7))
+picture
 
 # %% [markdown]
 # A is ahead in more groups than B, but B is ahead in many, and A hardly ever leads by as
@@ -182,8 +212,47 @@ study = {
     "limits": [],
 }
 
+# %% tags=["hide-input"]
+# set-up: the boxes of a drawing of the form
+words = {
+    "question": "1 question: text, measure, and which way is better",
+    "validation": "2 data:\nvalidation",
+    "train": "2 data:\ntrain",
+    "test": "2 data:\ntest",
+    "model": "3 model",
+    "baseline": "4 baseline",
+    "scores": "5 seeds:\na score\neach",
+    "report": "6 report:\nbetter, worse\nor not shown",
+    "limits": "7 limits: what data and measure do not see",
+}
+boxes = {
+    "question": ((0, 3), 0, "prompt"),
+    "validation": (0, 1, "quiet"),
+    "train": (0, 2, "encoder"),
+    "test": (0, 3, "trap"),
+    "model": (1, 1, "paper"),
+    "baseline": (1, 2, "paper"),
+    "scores": (2, (1, 3), "decoder"),
+    "report": (3, (1, 3), "special"),
+    "limits": ((0, 3), 4, "quiet"),
+}
+
 # %%
-draw_study(study)
+draw_flow(
+    boxes,
+    [
+        ("validation", "model", "chooses"),
+        ("train", "model"),
+        ("train", "baseline"),
+        ("model", "scores"),
+        ("baseline", "scores"),
+        ("test", "scores", "once, at the end"),
+        ("scores", "report"),
+    ],
+    "What feeds what in a study?",
+    "Numbers: the order in which the fields are filled in.",
+    words=words,
+)
 
 # %% [markdown]
 # Model and [baseline](../course/book/glossary.md), which the model must beat, both
@@ -235,8 +304,13 @@ chosen_by = {
     steps: [share_found(network, to_choose) for network in runs[steps]]
     for steps in sorted(runs)
 }
-draw_choice(
-    chosen_by, of="steps", measure="lost codes found, validation patients"
+draw_dots(
+    {f"{steps} steps": of_it for steps, of_it in chosen_by.items()},
+    "How many steps should the network train?",
+    "A dot for each seed: the share of lost codes found, of the validation"
+    " patients. A line: the mean.",
+    form="{:.1%}",
+    mark="mean",
 )
 
 # %% tags=["hide-input"]
@@ -342,8 +416,22 @@ study["limits"] = [
 # %% tags=["nbval-ignore-output"]
 examine("20.1", study)
 
+
 # %% tags=["nbval-ignore-output"]
-draw_comparison(study, percent=True)
+def draw_comparison(form, *others, number="{:.1%}"):
+    """Draw the scores of a study, and those of other baselines."""
+    rivals = (form["model"], form["baseline"], *others)
+    asked = form["question"]
+    return draw_dots(
+        {one["name"]: one["scores"] for one in rivals},
+        f"Which has the {asked['better']} {asked['measure']}?",
+        "A dot for each seed, and a bar from the lowest to the highest",
+        form=number,
+        mark="range",
+    )
+
+
+draw_comparison(study)
 
 # %% tags=["hide-input"]
 # check: every network beats the table, and the form is complete
@@ -499,12 +587,7 @@ report = study["report"] | {"interval": of_pairs}
 objections(study | {"baseline": stronger, "report": report})
 
 # %% tags=["nbval-ignore-output"]
-draw_comparison(
-    study,
-    {stronger["name"]: stronger["scores"]},
-    finding=what_is_shown(scores, stronger["scores"], "higher", of_pairs),
-    percent=True,
-)
+draw_comparison(study, stronger)
 
 # %% [markdown]
 # Neither rule nor interval lets you say "better". Is the network as good, then?
@@ -524,7 +607,26 @@ if not real:
     print(f"table of pairs {of_table:.1%}")
     of_others = drawn_again(runs[steps], [pairs], others)
     against["table of pairs, 4,000 patients"] = of_others
-draw_intervals(against, of="networks minus table")
+
+# %% tags=["nbval-ignore-output"]
+points = {
+    name: [100 * end for end in ends] for name, ends in against.items()
+}
+unsure = [name for name, (low, high) in points.items() if low < 0 < high]
+draw_dots(
+    points,
+    "Which of these differences are shown?",
+    "Networks minus table, in points: 95% of the groups drawn again."
+    " Diamonds: zero lies inside.",
+    form="{:+.1f}",
+    mark="range",
+    notes={
+        name: f"{low:+.1f} to {high:+.1f}"
+        for name, (low, high) in points.items()
+    },
+    warn=unsure,
+    line=0,
+)
 
 # %% tags=["hide-input"]
 # check: nobody may say that it beats the table of pairs; ask again
@@ -605,6 +707,7 @@ my_scores = [share_found(network, cases) for network in by_model]
 to_beat = [share_found(network, cases) for network in by_codes]
 ends = drawn_again(by_model, by_codes, cases)
 found = what_is_shown(my_scores, to_beat, "higher", ends)
+print("finding:", found)
 question = "Do the model's patients teach more than independent codes?"
 first_try = {
     "question": study["question"] | {"text": question},
@@ -612,7 +715,7 @@ first_try = {
     "baseline": {"name": "independent codes", "scores": to_beat},
     "report": {"finding": found, "interval": ends},
 }
-draw_comparison(first_try, percent=True)
+draw_comparison(first_try)
 
 # %% tags=["hide-input"]
 # check: the model's patients teach more than independent codes

@@ -28,7 +28,6 @@ from ehr_course.evaluation.validity import (
     impossible_share_of,
     validity,
 )
-from ehr_course.exercises.lost_code import lose_one
 from ehr_course.generation.baselines import IndependentCodes, MarkovChain
 from ehr_course.generation.patients import (
     EligibleOnly,
@@ -42,7 +41,6 @@ from ehr_course.plots import style
 from ehr_course.plots.cohort_dashboard import draw_dashboard
 from ehr_course.plots.copying import draw_copying
 from ehr_course.plots.corruption import draw_corruption
-from ehr_course.plots.drawings.own_study import draw_lost
 from ehr_course.plots.drawings.start_here import draw_patient
 from ehr_course.plots.drawings.text_pieces import draw_two_tokenizers
 from ehr_course.plots.drawings.tokenization import draw_vocabulary
@@ -179,9 +177,6 @@ def test_every_picture_of_a_patient_reads_the_code_in_its_system(code, system):
     tokenizer = CodeTokenizer([code, "E8798"], system=system)
     shares = np.array([0.6, 0.3])
     copied = CopiedVisit((code,), (code,), (1,), np.array([[0.5]]), system)
-    case = next(
-        case for seed in range(99) for case in lose_one([record], seed=seed) if case.lost == code
-    )
     begins = " ".join(title.split()[:2])
     for picture, has_title in (
         (draw_record(record), True),
@@ -190,7 +185,6 @@ def test_every_picture_of_a_patient_reads_the_code_in_its_system(code, system):
         (draw_tokens(record, tokenizer, Characters(), dotted=True), False),
         (draw_next_codes(NextCodes(30, "F", (code, "E8798"), shares, shares, system)), True),
         (draw_copying(copied), True),
-        (draw_lost(case, [code]), True),
         (draw_vocabulary(CodeTokenizer([code], system=system)), False),
         (draw_two_tokenizers("a note", [code], tokenizer, Characters()), False),
         (draw_dashboard([record], [record]), False),
