@@ -104,8 +104,8 @@ for code in example.others:
 logits = trained[best].scores([example])[0].softmax(dim=0).tolist()
 chances = dict(zip(trained[best].codes, logits))
 named = {
-    code: shorten(code_in_words(code, example.system), 38, placeholder=" …")
-    for code in suggestions(trained[best], example)
+    c: shorten(code_in_words(c, example.system), 38, placeholder=" …")
+    for c in suggestions(trained[best], example)
 }
 draw_bars(
     {words: chances[code] for code, words in named.items()},
