@@ -90,7 +90,8 @@ ROOMS = (
         "plots",
         *_inside(
             "plots",
-            "style record timeline copying corruption generators number_line auxiliary_weights",
+            "charts diagrams style record timeline batch copying corruption generators "
+            "number_line auxiliary_weights",
         ),
     ),
     _room(

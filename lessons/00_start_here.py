@@ -53,6 +53,7 @@ import sys
 from collections import Counter
 from importlib.metadata import version
 from itertools import combinations
+from textwrap import shorten
 
 import numpy as np
 import psutil
@@ -64,16 +65,14 @@ from ehr_course import (
 )
 from ehr_course.exercises import check, hint, progress
 from ehr_course.exercises.catalogue import find_exercise
-from ehr_course.plots.drawings.course_map import (
+from ehr_course.plots.charts import draw_bars, draw_heat
+from ehr_course.plots.diagrams import draw_strips
+from ehr_course.plots.lesson_00 import (
     draw_check,
+    draw_code_paths,
     draw_course_map,
-)
-from ehr_course.plots.drawings.icd9_codes import draw_codes, draw_pieces
-from ehr_course.plots.drawings.start_here import (
     draw_guess,
     draw_patient,
-    draw_shares,
-    draw_singled_out,
 )
 from ehr_course.plots.record import returning_codes
 from ehr_course.widgets.record import record_explorer
@@ -148,10 +147,32 @@ def shares_for(age, sex, n=200):
 
 
 groups = {who: shares_for(*who) for who in [(2, "F"), (80, "M")]}
-draw_shares(groups)
+
+
+# %%
+def share(code, records):
+    return sum(code in r.codes for r in records) / len(records)
+
+
+bars = {}
+for (age, sex), (written, alike) in groups.items():
+    theirs = {code for record in written for code in record.codes}
+    frequent = sorted(theirs, key=lambda c: (-share(c, written), c))[:5]
+    for code in frequent:
+        title = shorten(icd9.title(code), 44, placeholder=" …")
+        bars[f"{sex}, {age}: {title}"] = {
+            "the model's patients": share(code, written),
+            "the hospital's patients": share(code, alike),
+        }
+draw_bars(
+    bars,
+    "Asked for other people, does the model write other codes?",
+    "The most frequent codes that it writes, and who has them",
+    inner="key", form="{:.0%}",
+)  # fmt: skip
 
 # %% [markdown]
-# The two panels have no code in common. In most pairs the bars are within a few
+# The two groups have no code in common. In most pairs the bars are within a few
 # points; some are about ten apart, and lesson 19 asks when that matters. To change
 # the sex alone, replace `"M"` with `"F"` in the line that begins with `groups`: the
 # prostate drops out of the five most frequent.
@@ -304,7 +325,7 @@ for visit in patient.visits:
 # makes it more precise.
 
 # %%
-draw_codes(["428.0", "V30.01", "E885.9"])
+draw_code_paths(["428.0", "V30.01", "E885.9"])
 
 # %% [markdown]
 # The last two rows are special. A
@@ -384,7 +405,15 @@ text_tokenizer = NoteTokenizer.train(sentences, vocab_size=600)
 
 texts = ["hypertension", "fracture", "failure"]
 texts += ["401.9", "250.00", "427.31"]  # add codes of your own
-draw_pieces({text: text_tokenizer.pieces(text) for text in texts})
+pieces = {text: text_tokenizer.pieces(text) for text in texts}
+draw_strips(
+    pieces,
+    "Into how many pieces do words and codes fall?",
+    "Each box is one piece. The tokenizer was made for text, not for"
+    " codes",
+    fills={text: ["encoder"] * len(pieces[text]) for text in texts[:3]},
+    notes={text: f"{len(pieces[text])} in all" for text in texts},
+)
 
 # %% [markdown]
 # (A `▁` stands for the space before a word.) Frequent words stay whole.
@@ -394,13 +423,15 @@ draw_pieces({text: text_tokenizer.pieces(text) for text in texts})
 
 # %%
 codes = sorted({code for record in patients for code in record.codes})
-pieces = [len(text_tokenizer.pieces(icd9.dotted(code))) for code in codes]
-mean = sum(pieces) / len(codes)
+n_pieces = [
+    len(text_tokenizer.pieces(icd9.dotted(code))) for code in codes
+]
+mean = sum(n_pieces) / len(codes)
 print(f"{len(codes)} codes, {mean:.1f} pieces per code")
 
 # %% tags=["hide-input"]
 # check: codes fall apart, frequent words do not
-assert sum(pieces) / len(codes) > 3
+assert mean > 3
 words = ("hypertension", "fracture", "failure")
 assert all(len(text_tokenizer.pieces(word)) == 1 for word in words)
 
@@ -504,7 +535,38 @@ def singled_out(people):
 
 # %%
 people = make_cohort(300, seed=SEED)
-draw_singled_out(*singled_out(people))
+codes, having, others, pair, enough, never = singled_out(people)
+
+lists = {"this person": codes}
+lists |= {f"person {i}": theirs for i, theirs in enumerate(others, 2)}
+names = {
+    code: f"{icd9.dotted(code)}\n"
+    f"{shorten(icd9.title(code), 26, placeholder=' …')}\n{n} people"
+    for code, n in zip(codes, having, strict=True)
+}
+draw_heat(
+    {
+        who: {names[code]: float(code in theirs) for code in codes}
+        for who, theirs in lists.items()
+    },
+    "Which codes does this person share with the other"
+    f" {len(people) - 1}?",
+    "Dark: has the code. Framed: nobody else has both",
+    form="", framed=[("this person", names[code]) for code in pair],
+)  # fmt: skip
+
+# %% [markdown]
+# Many share a code with this person, but nobody else has both of the framed ones. How
+# many codes does it take for each of the 300, chosen as well as can be?
+
+# %%
+labels = ["1 code", "2 codes", "3 codes or more", "not even all"]
+draw_bars(
+    dict(zip(labels, [*enough, never], strict=True)),
+    "How many codes single out a person?",
+    "The number of people, by the codes that it takes",
+    form="{} people",
+)
 
 # %% tags=["hide-input"]
 # the same among more people; check: what the text says of the picture
@@ -518,7 +580,7 @@ assert SEED or set(found[0][3]) == {"27800", "5409"}
 
 
 # %% [markdown]
-# The person on the left was chosen for having four codes of which none is rare: obesity
+# The person in the first picture was chosen for having four codes of which none is rare: obesity
 # and appendicitis together give that person away. These are only 300 people, and
 # invented ones; among 3,000, two codes are often too few. [A
 # study](https://pubmed.ncbi.nlm.nih.gov/20442151/) of real records found that

@@ -62,22 +62,9 @@ from ehr_course import (
     split_by_patient,
 )
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.plots.drawings.lattice import (
-    draw_dead_ends,
-    draw_invented_code,
-    draw_lattice,
-)
-from ehr_course.plots.drawings.text_pieces import (
-    draw_chapters_of_pieces,
-    draw_pieces_by_rank,
-    draw_two_tokenizers,
-)
-from ehr_course.plots.drawings.tokenization import (
-    draw_moved_offset,
-    draw_padding,
-    draw_patient,
-    draw_vocabulary,
-)
+from ehr_course.plots.charts import blank_chart, draw_heat
+from ehr_course.plots.diagrams import draw_flow, draw_strips
+from ehr_course.plots.lesson_07 import draw_lattice
 from ehr_course.widgets.tokens import token_explorer
 
 # %% [markdown]
@@ -125,9 +112,22 @@ note_tokenizer = learn_pieces(notes, vocab_size=800)
 tokenizer = CodeTokenizer.from_records(train)
 
 # %%
-draw_two_tokenizers(
-    "chronic hypertension", ["42731", "42741", "0389"], tokenizer, fair
-)
+words, text, atoms, ids = fair.pieces("chronic hypertension"), [], [], []
+for code in ["42731", "42741", "0389"]:
+    pieces = fair.pieces(icd9.dotted(code))
+    text += pieces
+    # None: the token goes on, here over all pieces of the same code.
+    atoms += [icd9.dotted(code)] + [None] * (len(pieces) - 1)
+    ids += [tokenizer.code_to_id(code)] + [""] * (len(pieces) - 1)
+draw_strips(
+    {"two words\nas text": words, "three codes\nas text": text,
+     "three codes\nas tokens": atoms},
+    "What do two tokenizers make of words and codes?",
+    "Under a token its id. ▁ is the space before a word",
+    fills={"two words\nas text": ["paper"] * len(words),
+           "three codes\nas text": ["trap"] * len(text)},
+    under={"three codes\nas tokens": ids},
+)  # fmt: skip
 
 # %% [markdown]
 # A *token* is what a model reads as one unit; where it may be a part of a word,
@@ -145,7 +145,25 @@ lengths = {code: len(pieces) for code, pieces in pieces_of.items()}
 times = Counter(code for r in train for code in r.codes)
 never_seen = [len(note_tokenizer.pieces(code)) for code in written_codes]
 per_code = sum(never_seen) / len(codes)
-draw_pieces_by_rank(lengths, times, never_seen=per_code)
+
+# %%
+ranked = [lengths[code] for code in sorted(codes, key=lambda c: -times[c])]
+groups = [ranked[i : i + 40] for i in range(0, len(ranked), 40)]
+means = [sum(group) / len(group) for group in groups]
+picture, axes = blank_chart(
+    "How many pieces does a code become?",
+    f"Means of 40 codes each, from common to rare: from {means[0]:.1f} to"
+    f" {means[-1]:.1f} pieces. Never seen: {per_code:.1f}.",
+    "A bar is the mean of 40 codes, the most common on the left",
+)
+axes.bar(range(20, 20 + 40 * len(means), 40), means, width=36)
+axes.axhline(per_code, color="#b3400e", linestyle="--",
+             label=f"a tokenizer that never met a code: {per_code:.1f}")
+axes.axhline(1, label="one code, one token")
+axes.set(xlabel="codes by rank", ylabel="pieces per code")
+axes.legend(loc="upper left", frameon=False, ncols=2)
+axes.set_ylim(0, 7.5)
+picture
 
 # %% [markdown]
 # Nearly all of the common codes are whole, 427.31 and V27.0 among them. The others,
@@ -207,8 +225,34 @@ three_pieces = [pieces for pieces in invented if len(pieces) == 3]
 looks_right = [p for p in three_pieces if "".join(p)[4:5] == "."]
 plausible = min(looks_right, key=lambda p: len("".join(p)) > 7)
 
+
 # %%
-draw_invented_code(plausible, pieces_of)
+def real_code_with(one, other):
+    """A real code in which these two pieces follow each other."""
+    return next(
+        code for code, pieces in pieces_of.items()
+        if (one, other) in zip(pieces, pieces[1:])
+    )
+
+
+# %%
+first, second, third = plausible
+begins = real_code_with(first, second)
+ends = real_code_with(second, third)
+draw_strips(
+    {
+        "the model wrote": plausible,
+        f"in {icd9.dotted(begins)}": [first, second, "…"],
+        f"in {icd9.dotted(ends)}": ["…", second, third],
+    },
+    f"Does {''.join(plausible).strip('▁')} exist?"
+    " Each pair of its pieces does",
+    fills={"the model wrote": ["trap"] * 3},
+    notes={
+        f"in {icd9.dotted(begins)}": icd9.title(begins).lower(),
+        f"in {icd9.dotted(ends)}": icd9.title(ends).lower(),
+    },
+)
 
 # %% tags=["hide-input"]
 # check: models that look further back invent fewer codes, and still some
@@ -249,7 +293,20 @@ print("one {}, two {}, three {}".format(*n_invented))
 # which chapters of ICD-9 does each of its pieces occur, this code included?
 
 # %%
-draw_chapters_of_pieces("42741", pieces_of)
+found = {}
+for piece in dict.fromkeys(pieces_of["42741"]):
+    having = [code for code in codes if piece in pieces_of[code]]
+    chapters = {icd9.chapter(code).number for code in having}
+    found[f"{piece}  ({len(having)} codes)"] = {
+        str(n): float(n in chapters) for n in range(1, 20)
+    }
+draw_heat(
+    {row: of for row, of in found.items() if not row.startswith(".")},
+    "In which chapters do the pieces of 427.41 occur?",
+    "Framed: its own chapter, circulatory diseases",
+    form="", across="chapter of ICD-9",
+    framed=[(row, "7") for row in found],
+)  # fmt: skip
 
 # %% tags=["hide-input"]
 # first pieces; check: the digits of 427.41 occur in many chapters
@@ -369,7 +426,18 @@ assert n_whole(larger, rarest) < 0.5 * len(rarest)
 # [offset](../course/book/glossary.md).
 
 # %%
-draw_vocabulary(tokenizer)
+ids = [*range(10), len(tokenizer) - 1]  # the first ten, and the last
+tokens = [tokenizer.id_to_token(i) for i in ids]
+tokens = [t if t.startswith("<") else icd9.dotted(t) for t in tokens]
+under = [f"{i}\n{i - 7 if i >= 7 else '–'}" for i in ids]
+tokens.insert(-1, "…")
+under.insert(-1, "")
+draw_strips(
+    {"the tokens": tokens},
+    f"A vocabulary of 7 special tokens and {len(tokenizer) - 7} codes",
+    "Under each token its id, and under that the index of the code",
+    under={"the tokens": under},
+)
 
 # %% [markdown]
 # | id | token | meaning |
@@ -421,7 +489,24 @@ check("07.1", token_id)
 # table that PyTorch calls `nn.Embedding`, and the vectors stay where they are.
 
 # %%
-draw_moved_offset(tokenizer, "42833")
+place = tokenizer.codes.index("42833")
+boxes, arrows, words = {}, [], {}
+for x, i in enumerate(range(place - 2, place + 4)):
+    row, before, now = f"row {7 + i}", f"before {i}", f"now {i - 1}"
+    boxes[before], boxes[row] = (x, 0, "code"), (x, 1, "encoder")
+    boxes[now] = (x, 2, "trap")
+    words[before] = icd9.dotted(tokenizer.codes[i])
+    words[now] = icd9.dotted(tokenizer.codes[i - 1])
+    arrows += [(before, row), (now, row)]
+draw_flow(
+    boxes, arrows,
+    "Which vector does a code read after one more special token?",
+    "Above, the codes as they were; in the middle, the saved vectors;"
+    " below, the codes now. Dashed: 428.33",
+    words=words,
+    dashed=[(f"before {place}", f"row {7 + place}"),
+            (f"now {place}", f"row {8 + place}")],
+)  # fmt: skip
 
 # %% [markdown]
 # Every code moves, not this one alone:
@@ -461,7 +546,17 @@ patient = next(
     r for r in train
     if len(r.visits) == 2 and 4 < len(r.codes) < 7 and r.age > 50
 )
-draw_patient(tokenizer, [visit.codes for visit in patient.visits])
+ids = tokenizer.encode(patient)
+tokens = [tokenizer.id_to_token(i) for i in ids]
+for code in dict.fromkeys(patient.codes):
+    print(icd9.dotted(code), icd9.title(code))
+draw_strips(
+    {"the patient\nids": tokens},
+    f"Two visits with {len(patient.codes)} codes are one row of tokens",
+    f"{len(ids)} tokens, under each its id",
+    under={"the patient\nids": ids},
+    key={"special": "special token", "code": "code"},
+)
 
 
 # %% [markdown]
@@ -563,7 +658,22 @@ check("07.4", decode)
 
 # %%
 batch = [tokenizer.encode(r) for r in train if len(r.codes) < 9][:4]
-draw_padding(batch)
+longest = max(map(len, batch))
+rows, mask, fills = {}, {}, {}
+for number, ids in enumerate(batch, 1):
+    n_pads = longest - len(ids)
+    name = f"patient {number}\nmask"
+    rows[name] = [str(i) for i in ids + [0] * n_pads]
+    mask[name] = [1] * len(ids) + [0] * n_pads
+    fills[name] = ["special" if i < 7 else "code" for i in ids]
+    fills[name] += ["quiet"] * n_pads
+draw_strips(
+    rows,
+    f"{len(batch)} patients become {len(batch)} × {longest} numbers",
+    "Under each token id what the attention mask says of it",
+    fills=fills, under=mask,
+    key={"special": "special token", "code": "code", "quiet": "padding"},
+)  # fmt: skip
 
 # %% [markdown]
 # In a larger batch it is worse: there is nearly always one long patient.
@@ -883,7 +993,18 @@ assert 0 < len(stuck) < 60
 # have arrived:
 
 # %%
-draw_dead_ends("▁443.9", "▁44", without_9)
+assert {"▁44", "3", ".", "3.9"} <= {*without_9} and "9" not in without_9
+draw_strips(
+    {
+        "the code": [*"▁443.9"],
+        "one way": ["▁44", None, None, "3.9", None, None],
+        "another": ["▁44", None, None, "3", ".", ""],
+    },
+    "Which pieces can go on after ▁44?",
+    "Dashed: no piece fits there",
+    fills={"another": ["code"] * 3 + ["trap", "trap", "paper"]},
+    notes={"one way": "arrives", "another": "a dead end"},
+)
 
 
 # %% [markdown]
@@ -968,7 +1089,7 @@ else:
 # You can now turn the visits of any patient whose codes are in the
 # vocabulary into numbers and back. Try it with codes
 # of your own, in upper case and without dots: `CodeTokenizer(codes)` takes
-# a list of them, and `draw_vocabulary` shows their ids.
+# a list of them, and its `code_to_id` gives their ids.
 #
 # The patients of this lesson came ready-made. A hospital has tables, with
 # dates, duplicates and mistakes in them.

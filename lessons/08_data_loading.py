@@ -53,6 +53,7 @@ import tempfile
 import textwrap
 from collections import Counter, defaultdict
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -65,23 +66,9 @@ from ehr_course import (
     write_mimic3, write_mimic4,
 )
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.plots.drawings.ages import (
-    draw_birthday,
-    draw_moved_births,
-)
-from ehr_course.plots.drawings.code_versions import draw_change
-from ehr_course.plots.drawings.data_loading import (
-    draw_lost_zeros,
-    draw_orders,
-    draw_tables,
-)
-from ehr_course.plots.drawings.leaks import (
-    Scores,
-    draw_leak,
-    draw_people,
-    draw_second_numbers,
-)
-from ehr_course.plots.drawings.row_account import draw_account
+from ehr_course.plots.charts import blank_chart, draw_bars
+from ehr_course.plots.diagrams import draw_flow, draw_strips
+from ehr_course.plots.lesson_08 import draw_tables
 from ehr_course.plots.timeline import repeats
 from ehr_course.widgets.timeline import timeline_explorer
 
@@ -221,7 +208,27 @@ people = people.with_columns(
 )
 wrong = people.filter(pl.col("by_year") != pl.col("exact"))
 young = wrong.filter(pl.col("exact") < 90).row(0, named=True)
-draw_birthday(young["born"], young["admitted"])
+
+# %%
+born, admitted = young["born"], young["admitted"]
+birthday, day = (t.timetuple().tm_yday for t in (born, admitted))
+years = admitted.year - born.year
+picture, axes = blank_chart(
+    f"{admitted.year} - {born.year} is {years}. Is that the age?",
+    f"The year {admitted.year}: {years - 1} completed years up to the"
+    f" birthday, {born:%d %B}, {years} from then on. The admission is on"
+    f" {admitted:%d %B}, before it.",
+    f"Born on {born:%d %B %Y}, admitted on {admitted:%d %B %Y}",
+    height=1.9,
+)
+axes.barh([0, 0], [birthday, 365 - birthday], left=[0, birthday],
+          color=["#eceef1", "#b8dce0"], edgecolor="#5c6470")
+labels = [f"{years - 1} years", f"{years} years"]
+axes.bar_label(axes.containers[0], labels, label_type="center")
+axes.axvline(day, color="#b3400e", linestyle="--")
+axes.set(yticks=[], xlim=(0, 365), xticks=[day, birthday])
+axes.set_xticklabels(["admitted", "birthday"])
+picture
 
 # %% [markdown]
 # An age is the number of *completed* years. Before the birthday, the current year
@@ -240,7 +247,21 @@ assert sorted(excess) == [0, 1]
 # trap is the dates of birth that were replaced:
 
 # %%
-draw_moved_births(people)
+ages = people["exact"].to_list()
+n_old = sum(age > 89 for age in ages)
+picture, axes = blank_chart(
+    "How old are the patients in the files?",
+    f"A histogram of {len(ages):,} ages. {n_old} lie apart from all"
+    f" others, at {max(ages)}.",
+    "Completed years from the recorded date of birth to the first"
+    " admission",
+    height=2.3,
+)
+axes.hist(ages, bins=range(0, 310, 5), color="#2d708e")
+axes.annotate(f"{n_old} patients", (max(ages), n_old), (0, 8), ha="right",
+              textcoords="offset points", color="#b3400e")
+axes.set(xlabel="age", ylabel="patients")
+picture
 
 # %% [markdown]
 # An age of 300 is impossible, so you might drop those rows. What would be left?
@@ -328,7 +349,32 @@ telling = pl.col("in_the_file") == "00845"
 examples = lost.filter(telling).rows()
 examples += lost.filter(~telling)[:: max(1, lost.height // 2)][:2].rows()
 examples += changes.tail(1).rows()
-draw_lost_zeros(examples)
+
+
+def means(text):
+    try:
+        return icd9.title(text) if text else "missing"
+    except InputError:
+        return "not a valid code"
+
+
+# %%
+rows, fills, notes = {}, {}, {}
+for code, text in examples:
+    name = textwrap.shorten(means(code), 34, placeholder=" …")
+    rows[name] = [*(code or " "), "…", *text]
+    n_zeros = len(code or "") - len((code or "").lstrip("0"))
+    fills[name] = ["code"] * n_zeros
+    fills[name] += ["paper"] * (len(code or " ") + 1 - n_zeros)
+    fills[name] += ["trap"] * len(text)
+    notes[name] = textwrap.shorten(means(text), 30, placeholder=" …")
+draw_strips(
+    rows, "What does a detour through numbers make of a code?",
+    "On the left what the code means, on the right what it means"
+    " afterwards",
+    fills=fills, notes=notes,
+    key={"code": "a zero of the code", "trap": "after the detour"},
+)  # fmt: skip
 
 # %% [markdown]
 # The zeros do not come back, and "nan" is now a code that a model learns to
@@ -411,7 +457,28 @@ def disorder(stay):
 
 
 torn = max(stays.iter_rows(named=True), key=disorder)
-draw_orders(list(zip(torn["row"], torn["hadm_id"], torn["admittime"])))
+
+# %%
+by_time = [str(stay) for stay in torn["hadm_id"]]
+in_file = [stay for _, stay in sorted(zip(torn["row"], by_time))]
+orders = {
+    "in the file": in_file,
+    "by HADM_ID": sorted(by_time, key=int),
+    "by ADMITTIME": by_time,
+}
+shades = dict(zip(by_time, ("encoder", "quiet", "code", "trap", "paper")))
+names = list(orders)
+draw_strips(
+    orders, "Which order is that of time?",
+    "A patient's stays, each with its HADM_ID. Arrows join the same stay",
+    fills={row: [shades[s] for s in of] for row, of in orders.items()},
+    under={"by ADMITTIME": [f"{t:%Y-%m-%d}" for t in torn["admittime"]]},
+    arrows=[
+        ((above, i), (below, orders[below].index(stay)))
+        for above, below in zip(names, names[1:])
+        for i, stay in enumerate(orders[above])
+    ],
+)  # fmt: skip
 
 # %% tags=["hide-input"]
 # check: how often does another order differ from that of time?
@@ -587,7 +654,7 @@ for rows, tested in (
 ):
     guess = memory(rows)
     later = score(guess, as_visits(new))
-    scores.append(Scores(score(guess, tested), later))
+    scores.append((score(guess, tested), later))
 frequent_alone = score(lambda _: guess(None), as_visits(new))
 print("On the new patients, the ten most frequent codes alone", end=" ")
 print(f"score {frequent_alone:.0%}.")
@@ -599,19 +666,55 @@ for seed in range(SEED + 1, SEED + 6):
 assert straddling and not leaked
 assert straddling <= {r.subject_id for r in often}
 if not real:
-    assert scores[0].test > 1.7 * scores[0].new
-    assert abs(scores[1].test - scores[1].new) < 0.05
-    assert abs(scores[1].new - frequent_alone) < 0.02
-    assert all(abs(of - scores[1].new) < 0.05 for of in test_scores)
+    assert scores[0][0] > 1.7 * scores[0][1]
+    assert abs(scores[1][0] - scores[1][1]) < 0.05
+    assert abs(scores[1][1] - frequent_alone) < 0.02
+    assert all(abs(of - scores[1][1]) < 0.05 for of in test_scores)
 
-# %% tags=["hide-input"]
-# picture: where each visit and each patient is, and the scores
-part_of_visit = {places[i]: "training" for i in order[:end]}
-part_of_visit |= {places[i]: "validation" for i in order[end:last]}
-part_of_visit |= {places[i]: "test" for i in order[last:]}
-parts = {"training": train, "validation": validation, "test": test}
-part_of_patient = {r.subject_id: k for k, of in parts.items() for r in of}
-draw_leak(now, part_of_visit, part_of_patient, scores)
+# %% [markdown]
+# Here are six of the patients with several visits, chosen so that about as large a
+# share of them as of all is on both sides. A number is a visit, and its colour the
+# part that it is in:
+
+# %%
+part = {places[i]: "training" for i in order[:end]}
+part |= {places[i]: "held out" for i in order[end:]}
+on_both = [r.subject_id in straddling for r in often]
+start = min(
+    range(0, len(often) - 6, 6),
+    key=lambda i: abs(np.mean(on_both[i : i + 6]) - np.mean(on_both)),
+)
+
+# %%
+rows = {"split by visits": [], "split by patients": []}
+fills = {row: [] for row in rows}
+for r in often[start : start + 6]:
+    for i in range(len(r.visits)):
+        held_out = (
+            part[r.subject_id, i] != "training",
+            r.subject_id not in in_train,
+        )
+        for row, out in zip(rows, held_out):
+            rows[row].append(str(i + 1))
+            fills[row].append("code" if out else "encoder")
+    for row in rows:
+        rows[row].append("…")  # between two patients
+        fills[row].append("paper")
+draw_strips(
+    rows, "Which of these patients are on both sides of a split?",
+    fills=fills, key={"encoder": "training", "code": "validation or test"},
+)  # fmt: skip
+
+# %%
+draw_bars(
+    {
+        split: dict(zip(("in the test", "on new patients"), of))
+        for split, of in zip(rows, scores)
+    },
+    "Which test predicts what Memory guesses of new patients?",
+    "The share of the codes of a visit that it guesses",
+    inner="key", form="{:.0%}",
+)  # fmt: skip
 
 # %% [markdown]
 # That is a [leak](../course/book/glossary.md): information reaches the
@@ -745,7 +848,23 @@ if not real:
 dropped = Counter()
 for (_, reason), count in cohort.report.dropped.items():
     dropped[reason] += count
-draw_account(cohort.report, sown)
+
+# %%
+bars, notes = {}, {}
+for table in cohort.report.tables:
+    used = f"{table.rows_used:,} of {table.rows_read:,} rows are used"
+    bars[f"{table.name}: {used}"] = {
+        drop.reason.value: drop.count for drop in table.drops
+    } or {"none dropped": 0}
+notes = {
+    (table, reason): f"planted: {sown[reason]}"
+    for table, drops in bars.items() for reason in drops if reason in sown
+}
+draw_bars(
+    bars, "Which rows were dropped, and why?",
+    "Each row is used, or dropped for one reason",
+    form="{:,}", notes=notes,
+)  # fmt: skip
 
 # %% tags=["hide-input"]
 # check: all that was planted was found, and nothing else was lost
@@ -954,11 +1073,19 @@ def guessed(besides=None):
 
 own_visits = "their earlier visits, too"
 shares = guessed(), guessed(earlier)
-by_training = dict(zip(("only other people", own_visits), shares))
+by_training = {"only other people": shares[0], own_visits: shares[1]}
 of_strangers = guessed(strangers)  # more records alone do not help
 assert real or shares[1] > 1.2 * max(shares[0], of_strangers)
 print("last visits of", len(tested), "patients")
-draw_second_numbers(by_training, own_visits)
+
+# %%
+draw_bars(
+    by_training,
+    "What does a second number of the same person give away?",
+    "The share of the codes guessed at the last visits, by what training"
+    " holds",
+    form="{:.0%}", warn=[own_visits],
+)  # fmt: skip
 
 # %% [markdown]
 # Card numbers can reveal who has two numbers. MIMIC has no cards, so these
@@ -973,7 +1100,24 @@ shown = [
     (7, None, "C7"),
 ]
 behind = [[5, 9, 12], [7]]
-draw_people(shown, behind)
+
+# %%
+order = [12, 9, 5, 7]
+boxes = {str(number): (x, 0, "paper") for x, number in enumerate(order)}
+boxes |= {"A4": (0.5, 1, "prompt"), "C2": (1.5, 1, "special"),
+          "C7": (3, 1, "special")}
+arrows = [
+    (str(number), card)
+    for number, *cards in shown for card in cards if card
+]
+draw_flow(
+    boxes, arrows,
+    "Which numbers are one person?",
+    "Arrows lead to the cards that were shown: A insurance, C identity",
+    frames={f"person {i}": [str(n) for n in person] + [
+        card for number, card in arrows if int(number) in person
+    ] for i, person in enumerate(behind, 1)},
+)  # fmt: skip
 
 # %% [markdown]
 # #### 08.7 One person, several numbers
@@ -1135,6 +1279,7 @@ def returned(visit, following, mapping):
     return [c for c in visit.codes if now.intersection(mapping[c])]
 
 
+cut = partial(textwrap.shorten, width=38, placeholder=" …")
 pairs = list(across(hospital))
 mapping = look_up(pairs)
 chosen = [
@@ -1146,7 +1291,28 @@ chosen = [
 visit, following = min(
     chosen, key=lambda pair: len(pair[0].codes) + len(pair[1].codes)
 )
-draw_change(visit, following, mapping)
+
+# %%
+back = returned(visit, following, mapping)
+boxes, words, arrows = {}, {}, []
+left = sorted(visit.codes, key=lambda old: old not in back)
+for y, old in enumerate(left):
+    fill = "code" if old in back else "quiet"
+    boxes |= {old: (0, y, fill), f"{old} now": (1, y, fill)}
+    words[old] = f"{old}\n{cut(icd9.title(old))}"
+    words[f"{old} now"] = " or ".join(mapping[old]) or "no equivalent"
+    arrows.append((old, f"{old} now"))
+    arrows += [(f"{old} now", new) for new in mapping[old]
+               if new in following.codes]
+found = [new for _, new in arrows if new in following.codes]
+for y, new in enumerate(dict.fromkeys([*found, *following.codes])):
+    boxes[new] = (2, y, "code" if new in found else "quiet")
+    words[new] = f"{new}\n{cut(icd10.title(new))}"
+draw_flow(
+    boxes, arrows, "Which codes of a visit come back under another text?",
+    "A visit; what the mapping says its codes may be now; the next visit."
+    " Dark: came back", words=words,
+)  # fmt: skip
 
 # %% [markdown]
 # The arrows are those of the [General Equivalence

@@ -48,7 +48,7 @@ SEED = 0
 # %% tags=["hide-input"]
 # set-up: imports, and the patients with categories of codes
 import math
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, namedtuple
 from collections.abc import Callable
 from dataclasses import replace
 from textwrap import shorten
@@ -66,22 +66,12 @@ from ehr_course import (
     span_lengths, split_by_patient, train,
 )
 from ehr_course.exercises import check, hint, progress
+from ehr_course.plots.charts import draw_bars, draw_lines
 from ehr_course.plots.corruption import corrupt_visits
-from ehr_course.plots.drawings.corruption import (
-    draw_kinds,
-    draw_places,
-    draw_spans,
-)
-from ehr_course.plots.drawings.corruption_traps import (
-    draw_lost_input,
-    draw_marks,
-    draw_special_tokens,
-)
-from ehr_course.plots.drawings.restored import (
-    Found,
-    draw_losses,
-    draw_restored,
-    draw_rewritten,
+from ehr_course.plots.diagrams import draw_strips, token_fill
+from ehr_course.plots.lesson_09 import (
+    draw_damaged_visits,
+    draw_training_pair,
 )
 from ehr_course.widgets.corruption import corruption_playground
 
@@ -166,7 +156,7 @@ meanings(tokenizer.decode(clean)[0])
 # the record again, one token after the other.
 
 # %%
-draw_places(tokenizer, clean, patient)
+draw_training_pair(tokenizer, clean, patient)
 
 
 # %% [markdown]
@@ -301,7 +291,7 @@ assert real or tokenizer.mask_id in written
 # %%
 mine = dataset(MyDataset, held_out, SEED, strategies=["infill"])
 mine_batch = mine.batch(range(len(mine)))
-draw_places(tokenizer, clean, mine_batch, row)
+draw_training_pair(tokenizer, clean, mine_batch, row)
 
 # %% [markdown]
 # The labels are a copy of `input_ids`, the *damaged* record. The right answer to
@@ -316,7 +306,16 @@ draw_places(tokenizer, clean, mine_batch, row)
 repaired_model, repaired_losses = trained(RecordDataset)
 
 # %% tags=["nbval-ignore-output"]
-draw_losses({"leak": my_losses, "repaired": repaired_losses})
+curves = {}
+for name, losses in [("leak", my_losses), ("repaired", repaired_losses)]:
+    smooth = np.convolve(losses, np.ones(10) / 10, "valid")
+    curves[name] = dict(enumerate(smooth, start=10))  # by step
+draw_lines(
+    curves,
+    "How far does each loss fall?",
+    "Mean of the last 10 steps. Each model is scored by its own labels",
+    across="step", up="loss", form="{:.3f}", warn=["leak"],
+)  # fmt: skip
 
 # %% [markdown]
 # The curves do not say which model is better: each is scored by its own
@@ -363,6 +362,9 @@ read = [codes_of(ids) for ids in inputs]
 lost = [all_ - some for all_, some in zip(whole, read, strict=True)]
 readable = [all_ & some for all_, some in zip(whole, read, strict=True)]
 n_lost, n_readable = sum(map(len, lost)), sum(map(len, readable))
+
+
+Found = namedtuple("Found", "right added kept")  # numbers of codes
 
 
 def restored(written):
@@ -421,7 +423,22 @@ perplexity, accuracy = own_measure(repaired_model, test_data)
 own = {"leak": copied, "repaired": accuracy}
 
 # %% tags=["nbval-ignore-output"]
-draw_restored(own, found, n_lost, n_readable)
+bars, notes = {}, {}
+for name, codes in found.items():
+    counts = {
+        "readable codes kept": (codes.kept, n_readable),
+        "lost codes restored": (codes.right, n_lost),
+        "additions that are right": (codes.right, codes.added),
+    }
+    bars[name] = {"tokens right, by its own labels": own.get(name)}
+    for bar, (some, all_) in counts.items():
+        bars[name][bar] = some / all_ if all_ else None
+        notes[name, bar] = f"{some:,} of {all_:,}"
+draw_bars(
+    bars, "What does each way of writing restore?",
+    "Held-out patients. All bars have the same scale",
+    inner="columns", form="{:.0%}", notes=notes,
+)  # fmt: skip
 
 # %% [markdown]
 # The repaired model restores more codes than counting: that is its *lead*. Would it
@@ -512,7 +529,26 @@ one_damaged = inputs[best].tolist()
 one_written = {name: some[best] for name, some in ids_written.items()}
 
 # %% tags=["nbval-ignore-output"]
-draw_rewritten(tokenizer, one_clean, one_damaged, one_written)
+rows = {"the patient": one_clean, "encoder reads": one_damaged}
+rows |= one_written
+rows = {name: [i for i in ids if i > 0] for name, ids in rows.items()}
+fills, marked, notes = {}, {}, {}
+for name, ids in rows.items():
+    n = np.cumsum(np.equal(ids, tokenizer.visit_start_id)) - 1  # visit
+    tokens = list(zip(n, tokenizer.tokens(ids)))
+    marked[name] = [i for i, of in enumerate(tokens) if of in lost[best]]
+    if name in one_written:
+        wrong = codes_of(ids) - whole[best]
+        fills[name] = ["trap" if of in wrong else token_fill(of[1])
+                       for of in tokens]
+        notes[name] = f"{len(marked[name])} back, {len(wrong)} wrong"
+draw_strips(
+    {name: tokenizer.tokens(ids) for name, ids in rows.items()},
+    "Who writes back what is lost here?",
+    "One held-out patient. Framed: the lost codes",
+    fills=fills, marked=marked, notes=notes,
+    key={"mask": "a mask", "trap": "added, though not in the record"},
+)  # fmt: skip
 
 # %% tags=["nbval-ignore-output", "hide-input"]
 # the lost codes: where are they common?
@@ -563,12 +599,27 @@ room = np.maximum(n_codes - 1, 1)  # (visits,)
 room = np.resize(room, len(drawn))  # the visits again and again
 
 # %%
-draw_spans(drawn, np.minimum(drawn, room), mean=3.0)
+cut = np.minimum(drawn, room)
+formula = [math.exp(-3) * 3**k / math.factorial(k) for k in range(8)]
+bars = {
+    f"{length}": {
+        "by the formula": formula[length],
+        "as drawn": (drawn == length).mean(),
+        "cut to the visits": (cut == length).mean(),
+    }
+    for length in range(1, 8)
+}
+draw_bars(
+    bars, "How many codes does a span hide?",
+    f"The share of spans of each length, up to 7. Mean as drawn"
+    f" {drawn.mean():.2f}, cut to the visits {cut.mean():.2f}",
+    inner="key", form="{:.1%}",
+)  # fmt: skip
 
 # %% [markdown]
-# The hatched part is what the clamp adds. On the right, spans have been cut to
-# leave one code of the visit readable; only a visit of a single code is hidden
-# whole.
+# At length 1, the clamp adds the spans that were drawn as zero, 5.0%, to those of the
+# formula. The last bars are of spans that have been cut to leave one code of the visit
+# readable; only a visit of a single code is hidden whole.
 
 # %% tags=["hide-input"]
 # check: the draws against the exact shares
@@ -577,7 +628,7 @@ poisson = torch.distributions.Poisson(torch.tensor(3.0).double())
 exact = poisson.log_prob(k).exp()
 assert abs((drawn == 1).mean() - float(exact[:2].sum())) < 0.01
 assert abs((drawn >= 5).mean() - float(exact[5:].sum())) < 0.01
-assert drawn.min() == 1
+assert drawn.min() == 1 and round(float(exact[0]), 3) == 0.050
 assert np.minimum(drawn, room).mean() < drawn.mean()
 
 
@@ -649,7 +700,7 @@ changed = {
 }
 
 # %%
-draw_kinds(tokenizer, visit_ids, changed)
+draw_damaged_visits(tokenizer, visit_ids, changed)
 
 # %% tags=["hide-input"]
 # check: how many visits stay as they were; a patient for the widget
@@ -783,7 +834,25 @@ assert smallest == 7 and left_alone == 0
 naive = rng.integers(0, n_tokens, (2_000, len(visit_ids)))  # from 0 up
 first = (naive == 0).any(axis=1).argmax()  # the first with a <PAD>
 proper = out.to_lists()[0]
-draw_special_tokens(tokenizer, visit_ids, naive, proper, first)
+
+# %%
+rows = {
+    "the visit": visit_ids,
+    "drawn from any id": naive[first].tolist(),
+    "by the library": proper,
+}
+framed = [i for i, new in enumerate(naive[first]) if new < 7]
+spoilt = (naive < 7).any(axis=1).mean()
+draw_strips(
+    {name: tokenizer.tokens(ids) for name, ids in rows.items()},
+    f"Draw ids from zero up: {spoilt:.0%} of visits get special tokens",
+    f"Every code of a visit replaced, {len(naive):,} times; here is one",
+    fills={"drawn from any id": [
+        "trap" if new < 7 else "code" for new in naive[first]
+    ]},
+    marked={"drawn from any id": framed},
+    key={"code": "a code", "trap": "a special token: no code at all"},
+)  # fmt: skip
 
 
 # %% [markdown]
@@ -840,8 +909,29 @@ labels = record.masked_fill(~hidden, -100)
 from_labels = shift_tokens_right(labels, 0, 2)
 from_clean = shift_right(record)
 
+
 # %%
-draw_lost_input(tokenizer, labels[0], from_labels[0], from_clean[0])
+def as_tokens(ids):
+    return [str(i) if i < 0 else tokenizer.tokens([i])[0] for i in ids]
+
+
+rows = {
+    "labels": as_tokens(labels[0].tolist()),
+    "decoder reads\nfrom labels": as_tokens(from_labels[0].tolist()),
+    "decoder reads\nfrom clean": as_tokens(from_clean[0].tolist()),
+}
+last_scored = max(np.flatnonzero(hidden[0]))
+fills = {name: [token_fill(t) for t in of] for name, of in rows.items()}
+fills["labels"] = ["code" if i >= 0 else "quiet" for i in labels[0]]
+for place, token in enumerate(rows["decoder reads\nfrom labels"]):
+    if token == "<PAD>" and place <= last_scored:
+        fills["decoder reads\nfrom labels"][place] = "trap"
+draw_strips(
+    rows, "What can the decoder still read?",
+    "To write a column's label, it has read its input up to that column",
+    fills=fills, key={"quiet": "not scored, or padding",
+                      "trap": "padding before a scored label"},
+)  # fmt: skip
 
 # %% tags=["claim:13", "hide-input"]
 # check: the padding before a scored label changes what the model answers
@@ -899,10 +989,24 @@ marked = record[0][padded == tokenizer.mask_id].tolist()
 assert len(masked_ids) == record.shape[1] - 1
 assert marked == [int(record[0, 3]), tokenizer.visit_start_id]
 
-# %% tags=["hide-input"]
-# where <mask> stands, and which labels are scored
+# %%
 where = hidden[0].nonzero().flatten().tolist()  # 3, 4, 7
-draw_marks(tokenizer, padded, record[0], hidden=where)
+at = [i for i, token in enumerate(padded) if token == tokenizer.mask_id]
+verdicts = [
+    ("found" if i in at else "missed") if i in where
+    else "wrong" if i in at else ""
+    for i in range(len(padded))
+]
+draw_strips(
+    {"encoder reads": as_tokens(padded.tolist()),
+     "clean record": as_tokens(record[0].tolist())},
+    "Which tokens do the masks of the input point at?",
+    "An arrow leads from each mask to the token at the same position."
+    " Framed: hidden",
+    marked={"clean record": where},
+    under={"clean record": verdicts},
+    arrows=[(("encoder reads", i), ("clean record", i)) for i in at],
+)  # fmt: skip
 
 
 # %% [markdown]
@@ -980,7 +1084,7 @@ quiet_row = int(fitting.argmin())
 quiet_clean = quiet.tokens.to_lists()[quiet_row]
 
 # %%
-draw_places(tokenizer, quiet_clean, quiet_batch, quiet_row)
+draw_training_pair(tokenizer, quiet_clean, quiet_batch, quiet_row)
 
 
 # %% [markdown]
@@ -1071,7 +1175,7 @@ check("09.6", leaks)
 #
 # You can now damage records, make their right answers, and catch a batch
 # that gives the answer away. Try it on your own data: draw one row of a
-# batch that you train on with `draw_places`, or give its maker to your
+# batch that you train on with `draw_training_pair`, or give its maker to your
 # `leaks`.
 #
 # So far nobody asked what a batch costs. [Lesson 10](10_data_flow.ipynb)

@@ -67,7 +67,7 @@ class Box:
         """The centre."""
         return self.x + self.width / 2, self.y + self.height / 2
 
-    def side(self, side: Literal["left", "right", "top", "bottom"], at: float = 0.5) -> Point:
+    def side(self, side: Side, at: float = 0.5) -> Point:
         """A point on an edge, for an arrow to begin or end at.
 
         Args:
@@ -80,6 +80,7 @@ class Box:
 
 
 Point = tuple[float, float]
+Side = Literal["left", "right", "top", "bottom"]
 
 
 class Canvas:

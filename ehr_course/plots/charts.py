@@ -103,14 +103,15 @@ def draw_bars(
         title: a question, or what is true on any data.
         how: how to read it, in small print.
         inner: where the bars of a group are told apart: by names beside them, by colours with a
-            key, or by columns, each with a scale of its own.
-        form: how a value is written, for all bars or by the name of a bar.
+            key, or by columns.
+        form: how a value is written, for all bars or by the name of a bar. Columns have one scale
+            if it is one for all, else each has a scale of its own.
         notes: what is written after a value, by (group, bar), or by the bar if all are alone.
         warn: what is drawn as wrong: names of groups or bars, or pairs (group, bar).
         line: where a dashed line is drawn through all bars, or by column.
         worse_than: a bar of each group through whose end a line is drawn; longer ones are wrong.
     """
-    groups = _grouped(bars)
+    groups = _grouped(bars, 1)
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     wrong = {
         (group, name)
@@ -142,7 +143,7 @@ def draw_bars(
     height = 0.75 + 0.22 * y + 0.25 * (inner != "names") + (0.1 + 0.12 * y) * (inner == "columns")
     picture, panels = blank_chart(
         title, " ".join([*said, *_lines_said(line)]), how, height=height + 0.2 * bool(how),
-        columns=len(names) if inner == "columns" else 1, sharey=True,
+        columns=len(names) if inner == "columns" else 1, sharey=True, sharex=isinstance(form, str),
     )  # fmt: skip
     panels = list(np.ravel(panels))
     for (group, name), y in places.items():
@@ -176,7 +177,7 @@ def draw_bars(
     for axes, name in zip(panels, names if inner == "columns" else [""], strict=True):
         axes.set(yticks=list(ticks), xticks=[], ylim=(max(places.values()) + 0.6, -0.6))
         axes.set_yticklabels([textwrap.fill(tick, 38) for tick in ticks.values()])
-        axes.tick_params(length=0, labelsize=style.TEXT if inner != "names" else SMALL)
+        axes.tick_params(length=0, labelsize=SMALL if inner == "names" or len(ticks) > 5 else None)
         axes.spines[:].set_visible(False)
         axes.axvline(0, color=MUTED, linewidth=0.9)
         axes.set_title(textwrap.fill(name, 60 // len(panels)), size=SMALL, loc="left")
@@ -213,7 +214,7 @@ def draw_dots(
         warn: what is drawn in the colour of a warning, as diamonds: rows, or pairs (panel, row).
         line: where an upright line is drawn, in all panels or by panel.
     """
-    panels = _grouped(rows)
+    panels = _grouped(rows, 1)
     names = list(next(iter(panels.values())))
     said = []
     for panel, of in panels.items():
@@ -280,7 +281,7 @@ def draw_lines(
         warn: the curves that are drawn in the colour of a warning.
         line: where a level line is drawn, in all panels or by panel.
     """
-    panels = {"": curves} if _depth(curves) == 2 else dict(curves)
+    panels = _grouped(curves, 2)
     said = []
     for panel, of in panels.items():
         parts = [f"{name}: {_curve_said(curve, form)}" for name, curve in of.items()]
@@ -338,14 +339,15 @@ def draw_heat(
         down: what the rows are.
         framed: the cells with a frame: (row, column), or (panel, row, column).
     """
-    panels = {"": tables} if _depth(tables) == 2 else dict(tables)
+    panels = _grouped(tables, 2)
     rows = list(next(iter(panels.values())))
     said = [_table_said(panel, table, form) for panel, table in panels.items()]
     n_columns = sum(len(next(iter(table.values()))) for table in panels.values())
     headings = [column for table in panels.values() for column in next(iter(table.values()))]
-    widest = max(style.text_width(name, SMALL) for name in headings)
+    widest = max(style.text_width(line, SMALL) for name in headings for line in name.split("\n"))
+    lines = max(1 + name.count("\n") for name in headings)
     turned = widest > 5.5 / n_columns
-    height = 1.0 + 0.2 * bool(how) + 0.28 * len(rows) + (widest if turned else 0.15)
+    height = 1.0 + 0.2 * bool(how) + 0.28 * len(rows) + (widest if turned else 0.15 * lines)
     picture, all_axes = blank_chart(
         title, " ".join(said), how, height=height + 0.4 * (len(panels) > 1) + 0.2 * bool(across),
         columns=len(panels), sharey=True,
@@ -387,13 +389,17 @@ def _depth(mapping: Any) -> int:
     return 1 + _depth(next(iter(mapping.values()))) if isinstance(mapping, Mapping) else 0
 
 
-def _grouped(mapping: Any) -> dict[str, Any]:
-    """Return a mapping by group or panel, of one without a name where there are none."""
-    return {"": mapping} if _depth(mapping) == 1 else dict(mapping)
+def _grouped(mapping: Any, depth: int) -> dict[str, Any]:
+    """Return mappings by group or panel; one that is only ``depth`` deep has no name."""
+    return {"": mapping} if _depth(mapping) == depth else dict(mapping)
 
 
 def _sentence(name: str, parts: Iterable[str], between: str = ", ") -> str:
     return f"{name}: {between.join(parts)}." if name else f"{between.join(parts)}."
+
+
+def _in_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _lines_said(line: float | Mapping[str, float] | None) -> list[str]:
@@ -425,12 +431,14 @@ def _table_said(panel: str, table: Table, form: str) -> str:
     for row, cells in table.items():
         filled = {column: value for column, value in cells.items() if value is not None}
         if form:
-            parts = [f"{column} {form.format(value)}" for column, value in filled.items()]
+            parts = [
+                f"{_in_line(column)} {form.format(value)}" for column, value in filled.items()
+            ]
         else:
             highest = max(filled.values(), default=0)
             most = [column for column, value in filled.items() if value == highest > 0]
-            parts = ["darkest at " + ", ".join(most)] if most else ["all empty"]
-        rows.append(_sentence(row, parts))
+            parts = ["darkest: " + ", ".join(map(_in_line, most))] if most else ["all white"]
+        rows.append(_sentence(_in_line(row), parts))
     return " ".join([panel + ".", *rows] if panel else rows)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 
 from ehr_course.plots import style
-from ehr_course.plots.canvas import MARGIN, MONO, WARNING, Box, Canvas
+from ehr_course.plots.canvas import MARGIN, MONO, WARNING, Box, Canvas, Point, Side
 from ehr_course.plots.style import INK, MUTED, SMALL, Picture, text_width
 
 Token = str | None
@@ -74,9 +74,11 @@ def draw_strips(
     )
     note = max((text_width(note, SMALL) for note in notes.values()), default=0.0)
     room = style.WIDTH - left - MARGIN - (note + 0.1 if note else 0.0)
-    places = _token_places(rows, under, room)
+    places = _token_places(rows, under, room, bool(arrows))
     lines = {name: 1 + max(line for line, _, _ in places[name]) for name in rows}
-    high = {name: HIGH + 0.2 * (name in under) + 0.1 for name in rows}
+    high = dict.fromkeys(rows, HIGH + 0.1)
+    for name, texts in under.items():
+        high[name] += 0.05 + 0.15 * max(1 + str(text).count("\n") for text in texts)
     between = 0.14 if arrows else 0.02
     body = sum(high[name] * lines[name] + between for name in rows)
     canvas = Canvas(
@@ -106,9 +108,8 @@ def draw_strips(
                     edge=INK if i in marked.get(name, ()) else MUTED,
                 )  # fmt: skip
             if name in under:
-                canvas.label(
-                    (left + x + wide / 2, top + HIGH + 0.1), str(under[name][i]), align="center"
-                )
+                at = (left + x + wide / 2, top + HIGH + 0.03)
+                canvas.label(at, str(under[name][i]), align="center", vertical="top")
         if name in notes:
             line, x, wide = places[name][-1]
             canvas.label((left + x + wide + 0.1, y + line * high[name] + HIGH / 2), notes[name])
@@ -162,21 +163,23 @@ def draw_flow(
         f"{frame}: " + ", ".join(_in_line(texts[name]) for name in of) + "."
         for frame, of in frames.items()
     ]
-    columns, tops, bottom = _flow_grid(boxes, texts, arrows, notes, bool(frames))
+    on = [line for arrow in arrows for text in arrow[2:] for line in text.split("\n")]
+    widest = max((text_width(line, SMALL) for line in on), default=0.0)
+    margin = MARGIN + 0.08 * bool(frames)
+    columns, size = _flow_columns(boxes, texts, notes, widest, margin)
+    gap = 0.24 + 0.16 * bool(frames) + 0.16 * bool(on)
+    tops, bottom = _flow_rows(boxes, texts, notes, gap)
+    above = 0.56 + 0.22 * bool(how) + 0.2 * bool(frames)
     canvas = Canvas(
-        0.66 + 0.22 * bool(how) + bottom, title, _described(title, how, sentences), subtitle=how
-    )
+        above + bottom + MARGIN + 0.08 * bool(frames),
+        title, _described(title, how, sentences), subtitle=how,
+    )  # fmt: skip
     drawn = {}
     for name, (column, row, fill) in boxes.items():
         (first, last), (upper, lower) = _pair(column), _pair(row)
-        x, y = _edges(columns, first)[0], canvas.top + 0.06 + _edges(tops, upper)[0]
-        wide = _edges(columns, last)[1] - x
-        high = canvas.top + 0.06 + _edges(tops, lower)[1] - y
-        text = texts[name]
-        broad = max(text_width(line, style.TEXT) for line in text.split("\n")) > wide - 0.1
-        drawn[name] = canvas.box(
-            x, y, wide, high, text, fill=fill, size=SMALL if broad else style.TEXT
-        )
+        x, y = _edges(columns, first)[0], above + _edges(tops, upper)[0]
+        wide, high = _edges(columns, last)[1] - x, above + _edges(tops, lower)[1] - y
+        drawn[name] = canvas.box(x, y, wide, high, texts[name], fill=fill, size=size)
     for name, note in notes.items():
         x, y = drawn[name].side("bottom")
         canvas.label((x, y + 0.05), note, align="center", vertical="top")
@@ -189,14 +192,10 @@ def draw_flow(
         )
         canvas.frame(Box(x, y, right - x, end - y))
         canvas.label((x, y - 0.1), frame, on_line=True)
-    for start, end, *text in arrows:
-        warned = (start, end) in dashed
-        canvas.arrow(
-            *_ends(drawn[start], drawn[end]),
-            *text,
-            dashed=warned,
-            colour=WARNING if warned else INK,
-        )
+    for arrow in arrows:
+        warned = arrow[:2] in dashed
+        ends = _ends(drawn[arrow[0]], drawn[arrow[1]])
+        canvas.arrow(*ends, *arrow[2:], dashed=warned, colour=WARNING if warned else INK)
     return canvas.finish()
 
 
@@ -236,7 +235,7 @@ def _strip_said(
     """The tokens, what stands under them, and those that are not what they look like."""
     below = under.get(name) or [""] * len(tokens)
     said = [
-        (token or "nothing") + (f" {text}" if str(text) else "")
+        (token or "nothing") + (f" {_in_line(str(text))}" if str(text) else "")
         for token, text in zip(tokens, below, strict=True)
         if token is not None
     ]
@@ -267,12 +266,19 @@ def _arrow_said(
 
 
 def _token_places(
-    rows: Mapping[str, Sequence[Token]], under: Mapping[str, Sequence[object]], room: float
+    rows: Mapping[str, Sequence[Token]],
+    under: Mapping[str, Sequence[object]],
+    room: float,
+    joined: bool,
 ) -> dict[str, list[tuple[int, float, float]]]:
-    """Line, left edge and width of each token: in columns, or else each row by itself."""
+    """Line, left edge and width of each token: in columns, or else each row by itself.
+
+    Columns are for rows that belong together: joined by arrows, by tokens over several columns, or
+    by tokens of about one width.
+    """
     widths = {
         name: [
-            max(text_width(t or "", SMALL, MONO) + 0.14, text_width(below, SMALL) + 0.04, 0.24)
+            max(text_width(t or "", SMALL, MONO) + 0.14, _widest(below) + 0.04, 0.24)
             for t, below in zip(of, map(str, under.get(name) or [""] * len(of)), strict=True)
         ]
         for name, of in rows.items()
@@ -283,7 +289,9 @@ def _token_places(
         for i in range(len(of)):
             if spans[name][i] == 1:
                 columns[i] = max(columns[i], widths[name][i])
-    if sum(columns) + GAP * len(columns) <= room:
+    joined = joined or any(None in of for of in rows.values())
+    most = max(sum(wide) for wide in widths.values()) * (2.0 if joined else 1.3)
+    if sum(columns) <= min(most, room - GAP * len(columns)):
         lefts = list(accumulate((wide + GAP for wide in columns), initial=0.0))
         return {
             name: [
@@ -292,7 +300,7 @@ def _token_places(
             ]
             for name, of in rows.items()
         }
-    places = {}
+    places: dict[str, list[tuple[int, float, float]]] = {}
     for name, of in rows.items():
         line, x = 0, 0.0
         places[name] = []
@@ -302,6 +310,10 @@ def _token_places(
             places[name].append((line, x, wide))
             x += 0.0 if token is None else wide + GAP
     return places
+
+
+def _widest(text: str) -> float:
+    return max(text_width(line, SMALL) for line in text.split("\n"))
 
 
 def _spans(tokens: Sequence[Token]) -> list[int]:
@@ -331,69 +343,81 @@ def _edges(grid: Edges, place: float) -> tuple[float, float]:
     )
 
 
-def _flow_grid(
+def _flow_columns(
     boxes: Mapping[str, BoxPlace],
     texts: Mapping[str, str],
-    arrows: Sequence[Sequence[str]],
     notes: Mapping[str, str],
-    framed: bool,
-) -> tuple[Edges, Edges, float]:
-    """Return each column's left and right edge, each row's upper and lower one, and the last."""
+    on_arrows: float,
+    margin: float,
+) -> tuple[Edges, float]:
+    """Return each column's left and right edge, and the font size with which they fit."""
     columns = range(1 + math.ceil(max(_pair(column)[1] for column, _, _ in boxes.values())))
+    least_gap = 0.24 + (on_arrows and on_arrows + 0.1)
+    room = style.WIDTH - 2 * margin - least_gap * (len(columns) - 1)
+    for size in (style.TEXT, SMALL):
+        widths: dict[float, float] = dict.fromkeys(columns, 0.3)
+        for name, (column, _, _) in boxes.items():
+            first, last = _pair(column)
+            if first == last in widths:
+                wide = max(text_width(line, size) for line in texts[name].split("\n"))
+                note = max(text_width(line, SMALL) for line in notes.get(name, "").split("\n"))
+                widths[first] = max(widths[first], wide + 0.16, note - 0.2)
+        total = sum(widths.values())
+        if total <= room:
+            break
+    # What is left over goes half to the gaps and half to the boxes, as far as that looks well.
+    extra = min(0.4, max(0.0, room - total) / 2 / max(len(columns) - 1, 1))
+    share = min(1.6, (room - extra * (len(columns) - 1)) / total)
+    x = margin
+    edges: Edges = {}
+    for column in columns:
+        edges[column] = x, x + share * widths[column]
+        x += share * widths[column] + least_gap + extra
+    return edges, size
+
+
+def _flow_rows(
+    boxes: Mapping[str, BoxPlace], texts: Mapping[str, str], notes: Mapping[str, str], gap: float
+) -> tuple[Edges, float]:
+    """Return each row's upper and lower edge, and where the last one's notes end."""
     rows = range(1 + math.ceil(max(_pair(row)[1] for _, row, _ in boxes.values())))
-    widths: dict[float, float] = dict.fromkeys(columns, 0.3)
     heights: dict[float, float] = dict.fromkeys(rows, FLOW_HIGH)
-    notes_under: dict[float, float] = dict.fromkeys(rows, 0.0)
-    for name, (column, row, _) in boxes.items():
-        lines = texts[name].split("\n")
-        first, last = _pair(column)
+    under: dict[float, float] = dict.fromkeys(rows, 0.0)
+    for name, (_, row, _) in boxes.items():
         upper, lower = _pair(row)
-        if first == last in widths:
-            wide = max(text_width(line, style.TEXT) for line in lines)
-            wide = max(
-                wide, *(text_width(n, SMALL) - 0.3 for n in notes.get(name, "").split("\n"))
-            )
-            widths[first] = max(widths[first], wide + 0.2)
         if upper == lower in heights:
-            heights[upper] = max(heights[upper], 0.2 + 0.165 * len(lines))
+            heights[upper] = max(heights[upper], 0.2 + 0.165 * len(texts[name].split("\n")))
         if name in notes:
             below = math.ceil(lower)
-            notes_under[below] = max(
-                notes_under[below], 0.05 + 0.15 * len(notes[name].split("\n"))
-            )
-    on_arrows = [line for arrow in arrows for text in arrow[2:] for line in text.split("\n")]
-    on = max((text_width(line, SMALL) for line in on_arrows), default=0.0)
-    least = 0.3 + (on and on + 0.1)
-    room = style.WIDTH - 2 * MARGIN - 0.16 * framed
-    gaps = max(len(columns) - 1, 1)
-    gap = min(max(least, (room - sum(widths.values())) / gaps), max(least, 0.7))
-    share = min(1.6, (room - gap * (len(columns) - 1)) / sum(widths.values()))
-    x = MARGIN + 0.08 * framed
-    across: Edges = {}
-    for column in columns:
-        across[column] = x, x + share * widths[column]
-        x += share * widths[column] + gap
-    y = 0.2 * framed
-    down: Edges = {}
+            under[below] = max(under[below], 0.05 + 0.15 * len(notes[name].split("\n")))
+    y = 0.0
+    edges: Edges = {}
     for row in rows:
-        down[row] = y, y + heights[row]
-        y += heights[row] + notes_under[row] + 0.24 + 0.16 * framed + 0.16 * (on > 0)
-    return across, down, y
+        edges[row] = y, y + heights[row]
+        y += heights[row] + under[row] + gap
+    return edges, y - gap
 
 
-def _ends(one: Box, other: Box) -> tuple[tuple[float, float], tuple[float, float]]:
+def _ends(one: Box, other: Box) -> tuple[Point, Point]:
     """Where an arrow begins and ends: on the sides that face each other."""
-    level = (max(one.y, other.y) + min(one.bottom, other.bottom)) / 2
-    upright = (max(one.x, other.x) + min(one.right, other.right)) / 2
-    if one.x < other.right and other.x < one.right:  # above each other
-        down = one.y < other.y
-        return (upright, one.bottom if down else one.y), (
-            upright,
-            other.y if down else other.bottom,
-        )
-    beside = one.y < other.bottom and other.y < one.bottom
-    forwards = one.x < other.x
-    return (
-        (one.right if forwards else one.x, level if beside else one.middle[1]),
-        (other.x if forwards else other.right, level if beside else other.middle[1]),
-    )
+    level = _common((one.y, one.bottom), (other.y, other.bottom))
+    upright = _common((one.x, one.right), (other.x, other.right))
+    start: Side
+    end: Side
+    aside = max(one.x, other.x) - min(one.right, other.right)
+    down = max(one.y, other.y) - min(one.bottom, other.bottom)
+    if aside < down:
+        start, end = ("bottom", "top") if one.y < other.y else ("top", "bottom")
+    else:
+        start, end = ("right", "left") if one.x < other.x else ("left", "right")
+    (x0, y0), (x1, y1) = one.side(start), other.side(end)
+    if start in ("bottom", "top"):
+        return ((x0, y0), (x1, y1)) if upright is None else ((upright, y0), (upright, y1))
+    return ((x0, y0), (x1, y1)) if level is None else ((x0, level), (x1, level))
+
+
+def _common(one: tuple[float, float], other: tuple[float, float]) -> float | None:
+    """The middle of what two stretches have in common, if that is at least half of one."""
+    start, end = max(one[0], other[0]), min(one[1], other[1])
+    shorter = min(one[1] - one[0], other[1] - other[0])
+    return (start + end) / 2 if end - start >= 0.49 * shorter else None

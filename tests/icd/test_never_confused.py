@@ -41,9 +41,7 @@ from ehr_course.plots import style
 from ehr_course.plots.cohort_dashboard import draw_dashboard
 from ehr_course.plots.copying import draw_copying
 from ehr_course.plots.corruption import draw_corruption
-from ehr_course.plots.drawings.start_here import draw_patient
-from ehr_course.plots.drawings.text_pieces import draw_two_tokenizers
-from ehr_course.plots.drawings.tokenization import draw_vocabulary
+from ehr_course.plots.lesson_00 import draw_patient
 from ehr_course.plots.prompt import NextCodes, draw_next_codes, ruled_out
 from ehr_course.plots.record import draw_record, record_title, returning_codes
 from ehr_course.plots.timeline import draw_timeline, repeats, timeline_title
@@ -185,8 +183,6 @@ def test_every_picture_of_a_patient_reads_the_code_in_its_system(code, system):
         (draw_tokens(record, tokenizer, Characters(), dotted=True), False),
         (draw_next_codes(NextCodes(30, "F", (code, "E8798"), shares, shares, system)), True),
         (draw_copying(copied), True),
-        (draw_vocabulary(CodeTokenizer([code], system=system)), False),
-        (draw_two_tokenizers("a note", [code], tokenizer, Characters()), False),
         (draw_dashboard([record], [record]), False),
     ):
         said = words(picture)

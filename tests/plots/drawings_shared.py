@@ -87,7 +87,7 @@ def heat_with_numbers():
     return draw_heat(panels, "What does it say?", across="the prompt says", framed=framed)
 
 
-@drawing("034.0: darkest at <BOS>, <v>, 034.0.")
+@drawing("034.0: darkest: <BOS>, <v>, 034.0.")
 def heat_without_numbers():
     seen = {row: {c: float(j <= i) for j, c in enumerate(TOKENS)} for i, row in enumerate(TOKENS)}
     return draw_heat(seen, "Who reads whom?", form="", down="output")

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ehr_course.plots.style import Picture
 
 
 class Case(NamedTuple):
-    """A drawing, and what its alternative text must say."""
+    """A drawing, what its alternative text must say, and texts that must stand in it."""
 
     draw: Callable[[], Picture]
     said: tuple[str, ...]
+    shown: Sequence[str]
 
 
 CASES: dict[str, Case] = {}
 
 
-def drawing(*said: str) -> Callable[[Callable[[], Picture]], Callable[[], Picture]]:
+def drawing(
+    *said: str, shown: Sequence[str] = ()
+) -> Callable[[Callable[[], Picture]], Callable[[], Picture]]:
     """Register a function that draws: ``@drawing("7 tokens", f"{share:.0%}")``.
 
     Args:
         said: what must stand in the alternative text: numbers computed here, not by the drawing.
+        shown: labels that must stand in the picture.
     """
 
     def register(draw: Callable[[], Picture]) -> Callable[[], Picture]:
         name = f"{draw.__module__.rsplit('.', 1)[-1].removeprefix('drawings_')}: {draw.__name__}"
         assert name not in CASES, f"{name} stands there twice"
-        CASES[name] = Case(draw, said)
+        CASES[name] = Case(draw, said, shown)
         return draw
 
     return register

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from matplotlib.text import Text
 from registry import CASES
 
 from ehr_course.plots import charts
@@ -46,6 +47,7 @@ def test_a_drawing_is_described(case):
     assert not picture.alternative_text.startswith("<")
     for words in CASES[case].said:
         assert words in picture.alternative_text
+    assert set(CASES[case].shown) <= {text.get_text() for text in picture.findobj(Text)}
 
 
 @each_case
