@@ -55,6 +55,7 @@ from typing import get_type_hints
 
 import numpy as np
 import torch
+from matplotlib.colors import ListedColormap
 from jaxtyping import Float32, Int64, jaxtyped
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -67,22 +68,10 @@ from ehr_course import (
     load_cohort, make_cohort, write_mimic3,
 )
 from ehr_course.exercises import check, hint, progress
-from ehr_course.plots.drawings.batch_sizes import (
-    draw_budget,
-    draw_divisions,
-    draw_memory,
-)
-from ehr_course.plots.drawings.data_flow import (
-    draw_faults,
-    draw_noise,
-    draw_path,
-    draw_tensors,
-)
-from ehr_course.plots.drawings.padding import (
-    draw_company,
-    draw_lengths,
-    draw_plan,
-)
+from ehr_course.plots.batch import COLOURS, KINDS, kinds_of
+from ehr_course.plots.charts import blank_chart, draw_bars
+from ehr_course.plots.diagrams import draw_strips, token_fill
+from ehr_course.plots.lesson_10 import draw_tensors
 from ehr_course.widgets.batch import batch_inspector
 
 real = bool(os.environ.get("EHR_COURSE_DATA"))
@@ -111,7 +100,21 @@ lengths = dataset.lengths  # (patients,)
 print(f"{len(records):,} patients, {lengths.sum():,} tokens")
 
 # %%
-draw_lengths(lengths, 512)
+empty = 1 - lengths.sum() / (512 * len(lengths))
+middle, longest = int(np.median(lengths)), lengths.max()
+picture, axes = blank_chart(
+    f"Give each record 512 places, and {empty:.0%} of them stay empty",
+    f"A histogram of {len(lengths):,} records on an axis of 512 tokens:"
+    f" half have at most {middle}, the longest {longest}.",
+)
+axes.hist(lengths, bins=range(0, 516, 4), color="#2d708e")
+axes.axvline(middle, color="#b3400e",
+             label=f"half of the records have at most {middle} tokens")
+axes.axvline(longest, color="#b3400e", linestyle="--",
+             label=f"the longest has {longest} tokens")
+axes.set(xlim=(0, 512), xlabel="tokens of a record", ylabel="patients")
+axes.legend(frameon=False, loc="upper right")
+picture
 
 # %% tags=["hide-input"]
 # check: most places are empty
@@ -124,8 +127,9 @@ assert lengths.sum() < 0.3 * 512 * len(lengths)
 # Here is that path for one patient. In each *epoch*, one pass over all patients,
 # the record is damaged again, as in lesson 09. Then a
 # [collator](../course/book/glossary.md) pads it and stacks it with others into one
-# batch of tensors. This lesson looks at a batch and then asks the four questions on
-# the right, the colleague's first: how much of it is empty?
+# batch of tensors. This lesson looks at a batch and then asks four questions of it, the
+# colleague's first: how much of it is empty? Is the noise fresh in every epoch? Is the
+# batch well-formed? Will it fit into memory?
 
 # %% tags=["hide-input"]
 # choose a patient of two visits and three shorter ones; damage each visit
@@ -137,13 +141,32 @@ place = off.index(min(off))
 shorter = np.flatnonzero(lengths < lengths[place])[:3].tolist()
 infill = Corruption(p_visit=1.0, strategies=["infill"])
 batch = make_dataset(corruption=infill).batch([place, *shorter])
+ids = dataset.tokens.take([place]).to_lists()[0]
 
 # %%
-draw_path(dataset, place, batch)
+rows = {
+    "record\nvisits": list(records[place].codes),
+    "tokens\nmade once": tokenizer.tokens(ids),
+    "token ids\nmade once": [str(i) for i in ids],
+}
+kinds = [token_fill(token) for token in tokenizer.tokens(ids)]
+fills = {"token ids\nmade once": kinds}
+damaged = batch["input_ids"].tolist()
+noisy_ids = [i for i in damaged[0] if i != 0]
+rows["corrupted\nevery epoch"] = tokenizer.tokens(noisy_ids)
+for number, padded in enumerate(damaged, 1):
+    name = f"batch, row {number}\nevery epoch"
+    rows[name] = [str(i) for i in padded]
+    fills[name] = [token_fill(t) for t in tokenizer.tokens(padded)]
+draw_strips(
+    rows,
+    "A record is encoded once, then damaged and padded in every epoch",
+    "One patient on the way to the model, with three others in a batch",
+    fills=fills, key={"mask": "<mask>", "quiet": "padding"},
+)  # fmt: skip
 
 # %% tags=["hide-input"]
 # check: what the picture shows
-ids = dataset.tokens.take([place]).to_lists()[0]
 assert ids == tokenizer.encode(records[place])
 assert batch["labels"][0].tolist() == ids
 
@@ -233,7 +256,36 @@ company, row = {}, {}
 for way, plan in (("shuffled", shuffled), ("length buckets", bucketed)):
     (key,) = (key for key in plan if place in key.indices)
     company[way], row[way] = dataset[key], key.indices.index(place)
-draw_company(company, row, in_epoch, int(lengths.sum()))
+
+# %%
+shapes = {way: tuple(of["input_ids"].shape) for way, of in company.items()}
+picture, panels = blank_chart(
+    "Who decides how wide the row of a patient becomes?",
+    "The same patient in two batches of rows and places: "
+    + ", ".join(f"{way} {shape}" for way, shape in shapes.items()),
+    "The same patient in both batches, in the outlined row. Grey: padding",
+    columns=2, width_ratios=[width for _, width in shapes.values()],
+)  # fmt: skip
+colours = ListedColormap([COLOURS[kind] for kind in KINDS])
+for axes, (way, of) in zip(panels, company.items()):
+    axes.imshow(kinds_of(of["input_ids"]), cmap=colours, aspect="auto",
+                vmin=0, vmax=len(KINDS) - 1, interpolation="nearest")
+    axes.axhspan(row[way] - 0.5, row[way] + 0.5, fill=False,
+                 edgecolor="#b3400e", linewidth=1.6)
+    n_rows, n_places = shapes[way]
+    axes.set_title(f"{way}: {n_rows} × {n_places}", fontsize=9)
+panels[0].set(xlabel="place", ylabel="record")
+picture
+
+# %%
+draw_bars(
+    in_epoch, "How many places does a whole epoch have?",
+    form="{:,}",
+    notes={
+        way: f"{1 - lengths.sum() / n:.0%} of them empty"
+        for way, n in in_epoch.items()
+    },
+)  # fmt: skip
 
 # %% tags=["hide-input"]
 # check: each step saves, and everybody comes once
@@ -362,8 +414,39 @@ if not real:
 # %% tags=["hide-input"]
 # the first patients of the plan, in small pools
 some = [i for key in shuffled for i in key.indices][:24]
-halves = [lengths[some[:12]].tolist(), lengths[some[12:]].tolist()]
-draw_plan(halves, 4, np.random.default_rng(SEED).permutation(6).tolist())
+some = lengths[some]
+# two pools of three batches of four, each pool sorted
+pools = np.sort(some.reshape(2, 12), axis=1)
+order = np.random.default_rng(SEED).permutation(6)
+batches = pools.reshape(6, 4)
+steps = {
+    "shuffle all, cut into pools": some.reshape(6, 4),
+    "sort each pool, cut into batches": batches,
+    "shuffle the batches": batches[order],
+}
+as_words = "; ".join(
+    f"{step}: {' | '.join(' '.join(map(str, b)) for b in of.tolist())}"
+    for step, of in steps.items()
+)
+
+# %%
+picture, panels = blank_chart(
+    "What does sorting within pools save, and what does it keep mixed?",
+    f"24 records as bars, three times. {as_words}.",
+    "A bar is a record, its tokens high. Grey: padding. Green: pool 2",
+    height=2.3, columns=3, sharey=True,
+)  # fmt: skip
+pools_of = ([0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1], order // 3)
+x = np.arange(24).reshape(6, 4) + np.arange(6)[:, None]
+for axes, (step, of), pool in zip(panels, steps.items(), pools_of):
+    if axes is not panels[0]:
+        axes.bar(x[:, 0] + 1.5, of.max(axis=1), width=4, color="#dfe3e8")
+    for batch_ in range(6):
+        colour = ("#2d708e", "#7ad151")[pool[batch_]]
+        axes.bar(x[batch_], of[batch_], color=colour, width=0.9)
+    axes.set_title(step, fontsize=8.5)
+    axes.set_xticks([])
+picture
 
 
 # %% [markdown]
@@ -528,7 +611,24 @@ ways = {
     "kept, two workers": letters(two_workers),
     "one for each batch": letters(fresh),
 }
-draw_noise(ways, dict(zip(ways, (0, 2, 2))))
+
+# %%
+kinds = ("code", "encoder", "special", "trap", "prompt", "quiet", "mask",
+         "paper")
+rows, fills, under, notes = {}, {}, {}, {}
+for way, epochs in ways.items():
+    for epoch, noise in enumerate(epochs):
+        name = f"{way}, epoch {epoch}"
+        rows[name] = noise
+        fills[name] = [kinds[ord(letter) - 65] for letter in noise]
+    under[name] = ["no worker" if way == "kept" else f"worker {i % 2}"
+                   for i in range(4)]
+    notes[name] = f"{len({*epochs[0], *epochs[1]})} different of 8"
+draw_strips(
+    rows, "Does each batch of each epoch get noise of its own?",
+    "The same patients in four batches. Equal letters are equal noise",
+    fills=fills, under=under, notes=notes,
+)  # fmt: skip
 
 # %% tags=["hide-input"]
 # check: which batches repeat
@@ -709,7 +809,28 @@ for what, change in broken.items():
     except InputError:
         by_values.append(what)
 seen = {"types": by_types, "check_batch": by_values}
-draw_faults(batch, broken, seen)
+
+# %%
+rows, fills, notes = {}, {}, {}
+for what, change in broken.items():
+    ((name, wrong),) = change.items()
+    for which, tensor in (("right", batch[name]), ("wrong", wrong)):
+        # of the ages all, of the others the second patient's row
+        values = tensor.flatten() if name == "x_num" else tensor[1]
+        row = f"{what}\n{name}" if which == "right" else f"{what}: wrong"
+        rows[row] = [f"{value:.0f}" if value.dtype != torch.bool
+                     else str(value.item())[0] for value in values]
+        fill = "trap" if which == "wrong" else "encoder"
+        fills[row] = [fill] * len(values)
+        notes[row] = str(tensor.dtype)[6:] + "" * (which == "right")
+    notes[row] += ": seen by " + ", ".join(
+        check for check, faults in seen.items() if what in faults
+    )
+draw_strips(
+    rows, "Which check sees which fault?",
+    "One row of the faulty tensor, right and wrong; of the ages, all rows",
+    fills=fills, notes=notes,
+)  # fmt: skip
 
 # %% tags=["hide-input"]
 # check: who sees what
@@ -835,19 +956,43 @@ for width, computed, peak in zip(step_of, total, peak_of.values()):
     print(f"{width:3} places wide: 3 · {each:,.0f} + {kept:,.0f}", end=" ")
     print(f"+ {stay:,.0f} = {computed / 1e6:,.0f} MB,", end=" ")
     print(f"measured {peak / 1e6:,.0f} MB")
+
+
+def memory_in_words(memory):
+    return "; ".join(
+        " + ".join(f"{part} {n / 1e6:,.0f}".strip() for part, n in parts)
+        for parts in memory.values()
+    )
+
+
+memory = {
+    "the logits alone, 512 wide": [("", logits_bytes(256, 512, 7_000))],
+    "all that a step holds": step_of[512],
+    f"all of it, {target} wide": step_of[target],
+}
 kept_at = [dict(parts)["4 layers"] for parts in step_of.values()]
 assert abs(kept_at[0] / kept_at[1] * target / 512 - 1) < 0.01
 assert total[0] > 1.5 * 8e9
 assert real or total[1] < 4e9
 
 # %%
-way_out = f"all of it, {target} places wide"
-memory = {
-    "the logits alone, 512 places wide": logits_bytes(256, 512, 7_000),
-    "all that a step holds": step_of[512],
-    way_out: step_of[target],
-}
-draw_memory(memory, 8 * 10**9, way_out)
+picture, axes = blank_chart(
+    "Does a step of training fit the card's 8,000 MB?",
+    f"Bars of MB: logits alone, a step 512 wide, a step {target} wide:"
+    f" {memory_in_words(memory)}. The card has 8,000.",
+    height=2.0,
+)
+for name, parts in memory.items():
+    start = 0
+    for part, n in parts:
+        axes.barh(name, n / 1e6, left=start, color="w", edgecolor="k")
+        if n > 1e9:  # there is room
+            axes.text(start + 100, name, part, va="center", fontsize=8)
+        start += n / 1e6
+    axes.text(start + 100, name, f"{start:,.0f} MB", va="center")
+axes.axvline(8_000, color="#b3400e", linestyle="--")
+axes.invert_yaxis()
+picture
 
 # %% tags=["hide-input"]
 # check: predicted and measured, and the colleague's batch
@@ -920,10 +1065,20 @@ assert real or max(sizes) > 8 * min(sizes)
 
 # %%
 filled_up, another = [[2, 2, 5], [6]], [[2, 2], [5, 6]]
-draw_divisions(
-    {"filled up, shortest first": filled_up, "another division": another},
-    overhead=3,
-)
+divisions = {"filled up, shortest first": filled_up, "another": another}
+rows, notes = {}, {}
+for name, batches in divisions.items():
+    cost = sum(len(b) * max(b) + 3 for b in batches)
+    for number, lengths_ in enumerate(batches, 1):
+        row = f"{name}\nbatch {number}"
+        rows[row] = [str(n) for n in lengths_]
+        notes[row] = f"{len(lengths_)} × {max(lengths_)} places + 3"
+        notes[row] += f"; cost of both: {cost}" * (number == 2)
+draw_strips(
+    rows, "What do two divisions of the same records cost?",
+    "A box is a record and its length. A batch costs its places + 3",
+    notes=notes,
+)  # fmt: skip
 
 
 # %% [markdown]
@@ -1084,9 +1239,28 @@ assert real or few < many / 2
 # %% [markdown]
 # What does each way of dividing the patients save?
 
-# %% tags=["hide-input"]
-# three ways to divide the patients (this gives 10.6 away)
-draw_budget(ways, budget, overhead)
+# %%
+sizes, said = {}, []
+for way, of in ways.items():
+    sizes[way] = sorted((n * width for n, width in of), reverse=True)
+    cost = sum(sizes[way]) + overhead * len(of)
+    said.append(f"{way}: {len(of)} batches, cost {cost:,}")
+
+# %%
+picture, panels = blank_chart(
+    "What does each division of the patients save?",
+    f"The places of the batches of an epoch, budget {budget:,}."
+    f" {'; '.join(said)}.",
+    f"Places of each batch, sorted. Each costs {overhead} more",
+    columns=3, sharex=True, sharey=True,
+)  # fmt: skip
+for axes, of, words in zip(panels, sizes.values(), said):
+    axes.bar(range(len(of)), of, width=0.8, color="#2d708e")
+    axes.axhline(budget, color="#b3400e", linestyle="--")
+    axes.set_title(words.replace(": ", "\n"), fontsize=8.5)
+    axes.set_xticks([])
+panels[0].set_ylabel("places")
+picture
 
 # %% [markdown]
 # Filling up makes the fewest batches, but it pads more, and so it saves only half as
