@@ -80,7 +80,7 @@ ROOMS = (
         "evaluation",
         *_inside(
             "evaluation",
-            "measure fidelity memorization validity privacy utility perplexity distances "
+            "measure fidelity validity privacy utility perplexity distances "
             "code_table summaries attention",
         ),
     ),

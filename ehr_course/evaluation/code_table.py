@@ -258,8 +258,6 @@ def carried_over(table: CodeTable, *, gap: int = 1) -> tuple[np.ndarray, np.ndar
     >>> (table,) = code_tables([PatientRecord(1, "F", 50, visits)])
     >>> carried_over(table)
     (array([1.], dtype=float32), array([3.], dtype=float32))
-    >>> carried_over(table, gap=2)
-    (array([1.], dtype=float32), array([2.], dtype=float32))
     """
     if gap < 1:
         raise InputError("carry-over", "gap", f"{gap!r} is not a distance", "Use 1 or more.")

@@ -292,19 +292,18 @@ def _one_code_hidden(
 
     ``codes`` are int64 (batch, codes), ``at`` int64 (batch,) the place of the hidden code in each.
     """
-    n_rows, n = codes.shape
-    hidden = codes.copy()
-    hidden[np.arange(n_rows), at] = tokenizer.mask_id
-    before = np.where(np.arange(n) < at[:, None], codes, tokenizer.pad_id)
+    n = codes.shape[1]
 
     def column(token: int) -> np.ndarray:
-        return np.full((n_rows, 1), token)
+        return np.full((len(codes), 1), token)
 
-    bos, start = column(tokenizer.bos_id), column(tokenizer.visit_start_id)
-    stop, eos = column(tokenizer.visit_end_id), column(tokenizer.eos_id)
-    encoder = np.concatenate([bos, start, hidden, stop, eos], axis=1)
+    eos, ends = column(tokenizer.eos_id), column(tokenizer.visit_end_id)
+    begins = [column(tokenizer.bos_id), column(tokenizer.visit_start_id)]
+    encoder = np.concatenate([*begins, codes, ends, eos], axis=1)
     # BART starts with <EOS>; the last code of a visit is never read, only asked for.
-    decoder = np.concatenate([eos, bos, start, before[:, :-1]], axis=1)
+    shifted = np.concatenate([eos, encoder[:, : n + 1]], axis=1)
+    decoder = np.where(np.arange(n + 2) < at[:, None] + 3, shifted, tokenizer.pad_id)
+    encoder[np.arange(len(codes)), at + 2] = tokenizer.mask_id
     return torch.from_numpy(encoder), torch.from_numpy(decoder)
 
 

@@ -69,20 +69,13 @@ NAMES = tuple(
 """The measures, in their order."""
 
 
-@dataclass(frozen=True)
-class Utility(Judgement):
-    """What a synthetic cohort teaches; ``codes`` are those predicted, the most frequent first."""
-
-    codes: tuple[str, ...] = ()
-
-
 def utility(
     train: Sequence[AnyRecord],
     synthetic: Sequence[AnyRecord],
     test: Sequence[AnyRecord],
     *,
     seed: int = 0,
-) -> Utility:
+) -> Judgement:
     """Learn to predict the next visit from synthetic patients, and from as many real ones.
 
     Predicted are the most frequent codes, from age, sex (if all cohorts have them) and the codes
@@ -119,7 +112,7 @@ def utility(
     pairs_of = {"training": real, "synthetic": written, "test": asked}
     missing = " and ".join(name for name, pairs in pairs_of.items() if not len(pairs))
     if missing:
-        return Utility((), (f"No {missing} patient has a second visit: nothing is predicted.",))
+        return Judgement((), (f"No {missing} patient has a second visit: nothing is predicted.",))
     columns = _columns(real, asked)
     if not len(columns):
         why = (
@@ -127,7 +120,7 @@ def utility(
             f"the test patients' {len(asked)} next visits and is absent from {POSITIVES} others: "
             "nothing is predicted."
         )
-        return Utility((), (why,))
+        return Judgement((), (why,))
     judge = _Judge(asked, columns, rng)
     measures = []
     for learn, how in ((predict, ""), (frequencies, BY_FREQUENCY)):
@@ -138,9 +131,8 @@ def utility(
             for score, *parts in zip(_MEANINGS, ours, floor, errors, strict=True)
             if not (how and score == "AUROC")
         ]
-    codes = tuple(tables[0].codes[column] for column in columns)
     warnings = (*without, *_warnings(real, written, asked, columns))
-    return Utility(tuple(measures), warnings, codes=codes)
+    return Judgement(tuple(measures), warnings)
 
 
 def _pairs(table: CodeTable, size: int, rng: np.random.Generator) -> NextVisits:

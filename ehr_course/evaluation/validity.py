@@ -121,12 +121,8 @@ def validity(
 
     >>> from ehr_course.records import Visit
     >>> found = validity([PatientRecord(1, "M", 30, (Visit(("650", "4019")), Visit(("4019",))))])
-    >>> [round(measure.value, 2) for measure in found.measures]
-    [0.33, 0.5, 1.0]
-    >>> found.worst[0].code, found.worst[0].title, found.worst[0].count
-    ('650', 'Normal delivery', 1)
-    >>> found.worst[0].reason
-    'recorded for females only: pregnancy, childbirth and the puerperium'
+    >>> [round(measure.value, 2) for measure in found.measures], found.worst[0].title
+    ([0.33, 0.5, 1.0], 'Normal delivery')
     """
     check_patients("validity", {"records": records, "real": real})
     rng = generator(seed)

@@ -15,7 +15,13 @@ from tqdm import tqdm
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import one_system
-from ehr_course.evaluation.fidelity import Fidelity, fidelity, fidelity_held_out
+from ehr_course.evaluation.fidelity import (
+    NEARER,
+    Fidelity,
+    Memorization,
+    fidelity,
+    fidelity_held_out,
+)
 from ehr_course.evaluation.measure import (
     FEWEST,
     Judgement,
@@ -24,7 +30,6 @@ from ehr_course.evaluation.measure import (
     check_patients,
     which_are_too_few,
 )
-from ehr_course.evaluation.memorization import NEARER, Memorization
 from ehr_course.evaluation.perplexity import RELATIVE, at_most_500, overfitting, perplexity
 from ehr_course.evaluation.privacy import MEANINGS, patients_with_a_copy, privacy
 from ehr_course.evaluation.utility import NAMES, utility
@@ -422,21 +427,18 @@ class Comparison:
 
 def judge_each(
     *,
-    train: Sequence[AnyRecord],
-    held_out: Sequence[AnyRecord] | None,
     synthetic: Mapping[str, Sequence[AnyRecord]],
-    other_real: Sequence[AnyRecord] = (),
     model: Mapping[str, Any] | None = None,
     tokenizer: Mapping[str, CodeTokenizer] | None = None,
     title: str = "Synthetic cohorts",
     reading: Mapping[str, Sequence[str]] | None = None,
-    seed: int = 0,
-    progress: bool = False,
+    **how: Any,
 ) -> Comparison:
     """Hold several synthetic cohorts, by their names, against the same real patients.
 
-    Each is judged as by ``judge`` alone: another cohort beside it changes no number. Models,
-    tokenizers and what was noticed in ``reading`` are given by the name of the cohort.
+    Each is judged as by ``judge`` alone, which takes the other options: another cohort beside it
+    changes no number. Models, tokenizers and what was noticed in ``reading`` are given by the name
+    of the cohort.
     """
     if not synthetic:
         raise InputError("synthetic", "", "there is no cohort", "Give at least one.")
@@ -451,16 +453,12 @@ def judge_each(
             )
     reports = {
         name: judge(
-            train=train,
-            held_out=held_out,
             synthetic=cohort,
-            other_real=other_real,
             model=models.get(name),
             tokenizer=tokenizers.get(name),
             title=name,
             reading=read.get(name, ()),
-            seed=seed,
-            progress=progress,
+            **how,
         )
         for name, cohort in synthetic.items()
     }

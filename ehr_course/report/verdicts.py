@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from ehr_course.evaluation.fidelity import NEARER, Memorization
 from ehr_course.evaluation.measure import Measure
-from ehr_course.evaluation.memorization import NEARER, Memorization
 from ehr_course.evaluation.privacy import WITH_A_COPY
 
 

@@ -10,14 +10,15 @@ import pytest
 
 from ehr_course.evaluation.code_table import code_tables
 from ehr_course.evaluation.distances import js_divergence
-from ehr_course.evaluation.fidelity import fidelity, fidelity_held_out
-from ehr_course.evaluation.measure import Measure
-from ehr_course.evaluation.memorization import (
+from ehr_course.evaluation.fidelity import (
     Memorization,
+    fidelity,
+    fidelity_held_out,
     memorization_of,
     needed_to_tell,
     without_each_group,
 )
+from ehr_course.evaluation.measure import Measure
 from ehr_course.evaluation.privacy import patients_with_a_copy
 from ehr_course.records import PartialRecord, PatientRecord
 from ehr_course.report.verdicts import Verdict, verdict

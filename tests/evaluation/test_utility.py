@@ -10,7 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from ehr_course.evaluation.code_table import code_tables
-from ehr_course.evaluation.utility import Utility, next_visits, utility
+from ehr_course.evaluation.measure import Judgement
+from ehr_course.evaluation.utility import _columns, next_visits, utility
 from ehr_course.records import PartialRecord, PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 
@@ -34,16 +35,16 @@ def first_visits(records: list[PatientRecord]) -> list[PatientRecord]:
 
 
 @pytest.fixture(scope="module")
-def by_others() -> Utility:
+def by_others() -> Judgement:
     return utility(TRAIN, OTHERS, TEST)
 
 
 @pytest.fixture(scope="module")
-def by_shuffled() -> Utility:
+def by_shuffled() -> Judgement:
     return utility(TRAIN, shuffled(OTHERS), TEST)
 
 
-def test_other_real_patients_teach_as_much_as_the_training_ones(by_others: Utility) -> None:
+def test_other_real_patients_teach_as_much_as_the_training_ones(by_others: Judgement) -> None:
     for score in ("AUROC", "recall at 10"):
         measure = by_others[f"next visit {score}"]
         assert abs(measure.value - measure.floor) < 0.06
@@ -51,7 +52,7 @@ def test_other_real_patients_teach_as_much_as_the_training_ones(by_others: Utili
     assert by_others.warnings == ()
 
 
-def test_visits_given_to_patients_at_random_teach_nothing(by_shuffled: Utility) -> None:
+def test_visits_given_to_patients_at_random_teach_nothing(by_shuffled: Judgement) -> None:
     assert by_shuffled["next visit AUROC"].high < 0.6
     assert by_shuffled["next visit AUROC"].floor > 0.7
     assert by_shuffled["next visit recall at 10"].value < (
@@ -59,13 +60,13 @@ def test_visits_given_to_patients_at_random_teach_nothing(by_shuffled: Utility) 
     )
 
 
-def test_frequencies_alone_are_worse_than_what_real_patients_teach(by_others: Utility) -> None:
+def test_frequencies_alone_are_worse_than_what_real_patients_teach(by_others: Judgement) -> None:
     for score in ("average precision", "recall at 10"):
         alone = by_others[f"next visit {score} by frequency alone"]
         assert alone.value < by_others[f"next visit {score}"].low
 
 
-def test_a_value_lies_in_the_interval_of_its_measure(by_others: Utility) -> None:
+def test_a_value_lies_in_the_interval_of_its_measure(by_others: Judgement) -> None:
     for score in ("AUROC", "recall at 10"):
         measure = by_others[f"next visit {score}"]
         assert measure.low < measure.value < measure.high
@@ -100,7 +101,7 @@ def test_pairs_are_those_of_a_slow_loop() -> None:
     assert set(pairs.before.data.tolist()) == {1.0}
 
 
-def test_scores_are_those_of_scikit_learn_step_by_step(by_others: Utility) -> None:
+def test_scores_are_those_of_scikit_learn_step_by_step(by_others: Judgement) -> None:
     """Plain dense matrices, one regression and one score a code."""
 
     def examples(records: list[PatientRecord]) -> tuple[np.ndarray, np.ndarray]:
@@ -112,9 +113,11 @@ def test_scores_are_those_of_scikit_learn_step_by_step(by_others: Utility) -> No
                     [code in before for code in everything]
                     + [(record.age - 50) / 25, record.sex == "F"]
                 )
-                y.append([code in record.visits[number].codes for code in by_others.codes])
+                y.append([code in record.visits[number].codes for code in codes])
         return np.array(x, dtype=float), np.array(y)
 
+    tables = code_tables(TRAIN, TEST)
+    codes = [tables[0].codes[column] for column in _columns(*map(next_visits, tables))]
     everything = sorted({code for record in HOSPITAL for code in record.codes})
     (x, y), (asked, true) = examples(OTHERS), examples(TEST)
     predicted = np.stack(

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from ehr_course.evaluation.fidelity import NEARER, Memorization
 from ehr_course.evaluation.measure import Measure
-from ehr_course.evaluation.memorization import NEARER, Memorization
 from ehr_course.evaluation.privacy import WITH_A_COPY
 from ehr_course.report.verdicts import (
     ALWAYS,
