@@ -6,16 +6,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from ehr_course.batches.collate import demographics
-from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.generation.patients import PatientProfile
 from ehr_course.models.prompt_bart import AGE_BRACKETS
@@ -52,32 +52,18 @@ class Frequencies(Generic[Thing]):
                 return self._things[place]
 
 
-class IndependentCodes:
-    """Codes drawn independently of each other, by sex and age bracket.
-
-    Numbers of visits, of codes in a visit, and codes are drawn as often as patients of the same
-    sex and bracket (of the model's age head) have them, or all patients where none was in it. No
-    code comes twice in a visit.
-
-    Args:
-        records: the patients to count, at least one, all of one code system.
-
-    Raises:
-        InputError: if there are no records, or their visits are of both code systems.
-
-    >>> table = IndependentCodes([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])
-    >>> sorted(table.write([PatientProfile(64, "F")])[0].codes)
-    ['4019', '4280']
-    """
+class Baseline(ABC):
+    """A table of what was counted in patients of one code system, which writes others by it."""
 
     def __init__(self, records: Sequence[PatientRecord]) -> None:
-        _check_some(records, "IndependentCodes")
+        if not records:
+            name = type(self).__name__
+            raise InputError(name, "records", "the list is empty", "Give at least one patient.")
         self._system = system_of(records)
-        groups: dict[tuple[Sex, int], list[PatientRecord]] = defaultdict(list)
-        for record in records:
-            groups[_group(record)].append(record)
-        self._everybody = _counted(records)
-        self._groups = {group: _counted(members) for group, members in groups.items()}
+
+    @abstractmethod
+    def codes_for(self, patient: PatientProfile, rng: np.random.Generator) -> Codes:
+        """Draw the visits of one patient."""
 
     def write(self, profiles: Sequence[PatientProfile], *, seed: int = 0) -> list[PatientRecord]:
         """Write one patient, numbered from 0, for each profile, as ``generate_patients`` does.
@@ -85,13 +71,44 @@ class IndependentCodes:
         Args:
             profiles: age and sex of each patient, without visits.
             seed: 0 or more; with the place in the list it decides what a patient gets.
-
-        Raises:
-            InputError: if an age or a sex is out of its range, or visits are known.
         """
-        return _write(profiles, seed, self._one, self._system)
+        names = [f"patient {number}" for number in range(len(profiles))]
+        demographics(
+            [patient.age for patient in profiles], [patient.sex for patient in profiles], names
+        )
+        records = []
+        for number, patient in enumerate(profiles):
+            if patient.visits:
+                problem = "a table cannot go on with visits"
+                raise InputError(names[number], "visits", problem, "Leave them out.")
+            visits = self.codes_for(patient, np.random.default_rng([seed, number]))
+            written = tuple(Visit(tuple(codes), system=self._system) for codes in visits)
+            records.append(PatientRecord(number, patient.sex, patient.age, written))
+        return records
 
-    def _one(self, patient: PatientProfile, rng: np.random.Generator) -> Codes:
+
+class IndependentCodes(Baseline):
+    """Codes drawn independently of each other, by sex and age bracket.
+
+    Numbers of visits, of codes in a visit, and codes are drawn as often as patients of the same
+    sex and bracket (of the model's age head) have them, or all patients where none was in it. No
+    code comes twice in a visit.
+
+    >>> table = IndependentCodes([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])
+    >>> sorted(table.write([PatientProfile(64, "F")])[0].codes)
+    ['4019', '4280']
+    """
+
+    def __init__(self, records: Sequence[PatientRecord]) -> None:
+        super().__init__(records)
+        groups: dict[tuple[Sex, int], list[PatientRecord]] = defaultdict(list)
+        for record in records:
+            groups[_group(record)].append(record)
+        self._everybody = _counted(records)
+        self._groups = {group: _counted(members) for group, members in groups.items()}
+
+    def codes_for(self, patient: PatientProfile, rng: np.random.Generator) -> Codes:
+        """Draw the number of visits, of each the number of codes, and the codes."""
         n_visits, n_codes, codes = self._groups.get(_group(patient), self._everybody)
         visits = []
         for _ in range(n_visits.draw(rng) or 0):
@@ -104,21 +121,15 @@ class IndependentCodes:
         return visits
 
 
-class MarkovChain:
+class MarkovChain(Baseline):
     r"""A first-order Markov chain over codes and the markers of visits.
 
     It counts what follows each token of ``<BOS> <v> 4280 4019 <\v> <EOS>``, and writes each token
     by the one before it. A code is not drawn twice in a visit; where nothing else ever followed,
     the visit ends.
 
-    Args:
-        records: the patients to count, at least one, all of one code system.
-
     Attributes:
         followers: of each token, how often each other one came next.
-
-    Raises:
-        InputError: if there are no records, or their visits are of both code systems.
 
     >>> chain = MarkovChain([PatientRecord(1, "F", 64, (Visit(("4280", "4019")),))])
     >>> chain.followers["4280"].counts
@@ -126,19 +137,16 @@ class MarkovChain:
     """
 
     def __init__(self, records: Sequence[PatientRecord]) -> None:
-        _check_some(records, "MarkovChain")
-        self._system = system_of(records)
+        super().__init__(records)
         followed: dict[str, list[str]] = defaultdict(list)
         for record in records:
-            for token, following in pairwise(_tokens(record)):
+            inside = [token for v in record.visits for token in (VISIT, *v.codes, VISIT_END)]
+            for token, following in pairwise([BOS, *inside, EOS]):
                 followed[token].append(following)
         self.followers = {token: Frequencies(seen) for token, seen in followed.items()}
 
-    def write(self, profiles: Sequence[PatientProfile], *, seed: int = 0) -> list[PatientRecord]:
-        """Write one patient for each profile; see ``IndependentCodes.write``."""
-        return _write(profiles, seed, self._one, self._system)
-
-    def _one(self, patient: PatientProfile, rng: np.random.Generator) -> Codes:
+    def codes_for(self, patient: PatientProfile, rng: np.random.Generator) -> Codes:
+        """Go from token to token until <EOS>."""
         token = BOS
         visits: Codes = []
         while token != EOS:
@@ -165,34 +173,3 @@ def _counted(
         Frequencies(len(visit.codes) for visit in visits),
         Frequencies(code for visit in visits for code in visit.codes),
     )
-
-
-def _tokens(record: PatientRecord) -> list[str]:
-    inside = [token for v in record.visits for token in (VISIT, *v.codes, VISIT_END)]
-    return [BOS, *inside, EOS]
-
-
-def _write(
-    profiles: Sequence[PatientProfile],
-    seed: int,
-    one: Callable[[PatientProfile, np.random.Generator], Codes],
-    system: CodeSystem,
-) -> list[PatientRecord]:
-    names = [f"patient {number}" for number in range(len(profiles))]
-    demographics(
-        [patient.age for patient in profiles], [patient.sex for patient in profiles], names
-    )
-    for name, patient in zip(names, profiles, strict=True):
-        if patient.visits:
-            raise InputError(name, "visits", "a table cannot go on with visits", "Leave them out.")
-    records = []
-    for number, patient in enumerate(profiles):
-        visits = one(patient, np.random.default_rng([seed, number]))
-        written = tuple(Visit(tuple(codes), system=system) for codes in visits)
-        records.append(PatientRecord(number, patient.sex, patient.age, written))
-    return records
-
-
-def _check_some(records: Sequence[PatientRecord], name: str) -> None:
-    if not records:
-        raise InputError(name, "records", "the list is empty", "Give at least one patient.")

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 from transformers import BartConfig, BartForConditionalGeneration
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
@@ -84,7 +83,6 @@ class Prefix(nn.Module):
 
     Args:
         n_layers, n_heads, d_model: of the stack that they stand in.
-        generator: draws the first values; torch's own by default.
 
     >>> prefix = Prefix(20, n_layers=2, n_heads=4, d_model=96)
     >>> prefix().shape
@@ -99,24 +97,16 @@ class Prefix(nn.Module):
         d_model: int,
         *,
         d_hidden: int | None = None,
-        init_std: float = 1.0,
-        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.n_layers, self.n_heads, self.d_model = n_layers, n_heads, d_model
         width = n_layers * 2 * d_model
         self.embedding = nn.Parameter(torch.empty(n_tokens, d_model if d_hidden else width))
-        nn.init.normal_(self.embedding, std=init_std, generator=generator)
+        nn.init.normal_(self.embedding)  # as peft does
         self.transform: nn.Sequential | None = None
         if d_hidden:
-            # skip_init: the constructor would draw from torch's own state
-            first = skip_init(nn.Linear, d_model, d_hidden)
-            second = skip_init(nn.Linear, d_hidden, width)
-            self.transform = nn.Sequential(first, nn.Tanh(), second)
-            for linear in (first, second):
-                bound = linear.in_features**-0.5  # as the constructor does
-                nn.init.uniform_(linear.weight, -bound, bound, generator=generator)
-                nn.init.uniform_(linear.bias, -bound, bound, generator=generator)
+            layers = nn.Linear(d_model, d_hidden), nn.Tanh(), nn.Linear(d_hidden, width)
+            self.transform = nn.Sequential(*layers)
 
     @property
     def n_tokens(self) -> int:
@@ -133,14 +123,6 @@ class Prefix(nn.Module):
         by_token = self.rows().view(self.n_tokens, self.n_layers, 2, self.n_heads, head_dim)
         # view alone would put the tokens of one layer into other layers
         return by_token.permute(1, 2, 3, 0, 4)
-
-    @torch.no_grad()
-    def folded(self) -> Self:
-        """The direct prefix with the same keys and values, without the network."""
-        size = (self.n_tokens, self.n_layers, self.n_heads, self.d_model)
-        direct = type(self)(*size, generator=torch.Generator())
-        direct.embedding = nn.Parameter(self.rows().detach().clone())
-        return direct
 
 
 def prefix_parameters(
@@ -194,18 +176,18 @@ class PrefixTuned(nn.Module):
                 f"a prefix of {prefix_config.n_tokens} leaves the decoder no position for a token",
                 f"Use fewer than {self.max_tokens + prefix_config.n_tokens}.",
             )
-        generator = torch.Generator().manual_seed(seed)
         self.prefixes = nn.ModuleDict()
-        for side in prefix_config.sides:
-            stack = "encoder" if side == "encoder" else "decoder"
-            self.prefixes[side] = Prefix(
-                prefix_config.n_tokens,
-                n_layers=getattr(base.config, f"{stack}_layers"),
-                n_heads=getattr(base.config, f"{stack}_attention_heads"),
-                d_model=base.config.d_model,  # type: ignore[arg-type]  # every BART has one
-                d_hidden=prefix_config.d_hidden,
-                generator=generator,
-            )
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            for side in prefix_config.sides:
+                stack = "encoder" if side == "encoder" else "decoder"
+                self.prefixes[side] = Prefix(
+                    prefix_config.n_tokens,
+                    n_layers=getattr(base.config, f"{stack}_layers"),
+                    n_heads=getattr(base.config, f"{stack}_attention_heads"),
+                    d_model=base.config.d_model,  # type: ignore[arg-type]  # every BART has one
+                    d_hidden=prefix_config.d_hidden,
+                )
         self.prefixes.to(base.device)
         self._fingerprint: str | None = None
         self.train(base.training)
@@ -333,20 +315,15 @@ class PrefixTuned(nn.Module):
         return changed
 
     def _by_side(self) -> dict[str, Prefix]:
-        """The prefixes, which a ModuleDict only knows to be modules."""
-        found = {}
-        for side, prefix in self.prefixes.items():
-            assert isinstance(prefix, Prefix)
-            found[side] = prefix
-        return found
+        return cast("dict[str, Prefix]", dict(self.prefixes.items()))
 
     def fold(self) -> Self:
         """Replace each network by the keys and values that it makes, and return the model.
 
         Outputs stay the same. To go on training, make a new optimizer: the parameters are others.
         """
-        for side, prefix in self._by_side().items():
-            self.prefixes[side] = prefix.folded()
+        for prefix in self._by_side().values():
+            prefix.embedding, prefix.transform = nn.Parameter(prefix.rows().detach()), None
         self.prefix_config = replace(self.prefix_config, d_hidden=None)
         return self
 

@@ -911,21 +911,16 @@ class PromptBart(BartForConditionalGeneration):
             logits = self._vocabulary(hidden, ends)
             if pointed is not None:
                 logits = pointed.log_probabilities(_log_softmax(logits))
+        of_bart = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
         return PromptBartOutput(
             loss=loss,
             logits=logits,
-            past_key_values=outputs.past_key_values,
-            decoder_hidden_states=outputs.decoder_hidden_states,
-            decoder_attentions=outputs.decoder_attentions,
-            cross_attentions=outputs.cross_attentions,
-            encoder_last_hidden_state=outputs.encoder_last_hidden_state,
-            encoder_hidden_states=outputs.encoder_hidden_states,
-            encoder_attentions=outputs.encoder_attentions,
             loss_sum=loss_sum,
             loss_count=loss_count,
             terms=terms,
             answers=answers,
             pointed=pointed,
+            **of_bart,
         )
 
     def encode(
