@@ -16,7 +16,7 @@ from ehr_course.batches.collate import Batch, tensors_of
 from ehr_course.errors import InputError
 from ehr_course.generation.beam_search import evaluating
 from ehr_course.losses import NOT_SCORED, co_occurrence_penalty, loss_counts
-from ehr_course.plots.loss_terms import Contribution, draw_loss_terms
+from ehr_course.plots.charts import draw_bars
 from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget
 
@@ -92,6 +92,23 @@ def _gradient(loss: Tensor, weights: Sequence[Tensor]) -> Tensor:
         loss, weights, retain_graph=True, allow_unused=True, materialize_grads=True
     )
     return torch.cat([part.flatten() for part in parts]).double()
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one term contributes.
+
+    Attributes:
+        amount: its weight times its mean: what it adds to the total.
+        of_total: that as a share of the total.
+        of_gradient: how far its weighted gradient goes along the total gradient, as a share; the
+            shares sum to 1, and one below 0 pulls the other way.
+    """
+
+    label: str
+    amount: float
+    of_total: float
+    of_gradient: float
 
 
 def contributions(
@@ -176,4 +193,26 @@ def _slider(
         # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
         style={"description_width": "initial"},
+    )
+
+
+def draw_loss_terms(terms: Sequence[Contribution]) -> Picture:
+    """Draw what each term contributes: its share of the loss, and of the gradient."""
+    largest = max(terms, key=lambda term: term.of_total)
+    strongest = max(terms, key=lambda term: term.of_gradient)
+    title = f"Most of the loss: {largest.label}; most of its gradient: {strongest.label}"
+    if largest is strongest:
+        title = (
+            f"{largest.label.capitalize()}: {largest.of_total:.0%} of the loss, "
+            f"{largest.of_gradient:.0%} of its gradient"
+        )
+    loss, gradient = "share of the loss", "share of the gradient"
+    return draw_bars(
+        {term.label: {loss: term.of_total, gradient: term.of_gradient} for term in terms},
+        title,
+        f"The loss of one batch is {sum(term.amount for term in terms):.3f}; the gradient is that "
+        "on the weights that all terms share.",
+        inner="columns",
+        form="{:.1%}",
+        notes={(term.label, loss): f"{term.amount:.4f}" for term in terms},
     )

@@ -6,10 +6,14 @@ import torch
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.plots.loss_terms import draw_loss_terms
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.widgets.loss_terms import contributions, loss_terms_explorer, measure_terms
+from ehr_course.widgets.loss_terms import (
+    contributions,
+    draw_loss_terms,
+    loss_terms_explorer,
+    measure_terms,
+)
 
 RECORDS = [
     PatientRecord(1, "F", 64, (Visit(("4280", "486")), Visit(("5849", "4280")))),
@@ -81,7 +85,7 @@ def test_a_control_sets_its_own_weight(explorer, asked, batch, control, value):
 def test_a_page_without_a_kernel_shows_the_picture(explorer):
     data, _ = explorer._repr_mimebundle_()
     assert data["image/png"]
-    assert data["text/plain"].startswith("The loss is ")
+    assert "The loss of one batch is " in data["text/plain"]
 
 
 def test_a_model_without_heads_is_refused(batch):
