@@ -46,6 +46,8 @@ SEED = 0
 import math
 import warnings
 from collections.abc import Callable
+from difflib import SequenceMatcher
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -64,20 +66,8 @@ from ehr_course import (
     split_by_patient, train, weighted_total,
 )
 from ehr_course.exercises import check, hint, progress
-from ehr_course.plots.drawings.loss_functions import (
-    draw_loss_path,
-    draw_means,
-    draw_token_losses,
-    draw_votes,
-)
-from ehr_course.plots.drawings.loss_gradients import (
-    draw_penalties,
-    draw_ways_back,
-)
-from ehr_course.plots.drawings.loss_targets import (
-    draw_smoothing,
-    draw_targets,
-)
+from ehr_course.plots.charts import blank_chart, draw_bars
+from ehr_course.plots.diagrams import draw_flow
 from ehr_course.plots.style import code_in_words
 from ehr_course.widgets.loss_terms import loss_terms_explorer
 
@@ -108,7 +98,25 @@ means = {
     "the means of the rows": by_row.mean(),
     "scored places": losses[scored].mean(),
 }
-draw_means(losses, scored, means)
+
+# %%
+said = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
+picture, (grid, axes) = blank_chart(
+    "One batch, one model: which mean is its loss?",
+    f"A grid of {labels.shape[0]} patients and {labels.shape[1]} places, "
+    f"{scored.float().mean():.0%} of them scored. Bars of means: {said}.",
+    "Left: the loss of each place, grey is padding. Right: the means.",
+    columns=2,
+)
+shown = grid.imshow(losses.where(scored, math.nan), "Blues", aspect="auto")
+grid.set_facecolor("lightgrey")
+grid.set(xlabel="place", ylabel="patient")
+picture.colorbar(shown, ax=grid, label="nats")
+bars = axes.barh(list(means), [mean.item() for mean in means.values()])
+axes.bar_label(bars, fmt="%.3f", padding=3)
+axes.invert_yaxis()
+axes.set(xlabel="nats", xlim=(0, 0.8))
+picture
 
 # %% tags=["hide-input"]
 # check: padding makes the loss small
@@ -126,7 +134,30 @@ assert means["all places, padded wider"] < 0.6 * means["all places"]
 # Four questions stand behind that number.
 
 # %%
-draw_loss_path(loaded.model, batch, losses)
+n_weights = sum(p.numel() for p in loaded.model.parameters())
+total, n = losses.sum().item(), int(scored.sum())
+
+# %%
+terms = "age, sex,\npenalty"
+ways = [
+    f"model:\n{n_weights:,} weights",
+    "logits:\n" + " × ".join(map(str, logits.shape)),
+    f"{n} losses of\n{labels.numel():,} places",
+    f"{total:.0f} ÷ {n}\n= {total / n:.3f}",
+    "total",
+]
+draw_flow(
+    {way: (i, 1, "paper") for i, way in enumerate(ways)}
+    | {"labels": (2, 0, "code"), terms: (4, 0, "quiet")},
+    [*pairwise(ways), ("labels", ways[2]), (terms, "total")],
+    "Which questions stand behind one number?",
+    notes={
+        ways[0]: "Is there a\nway back?",
+        ways[2]: "What does one\ntoken cost?",
+        ways[3]: "What do you\ndivide by?",
+        "total": "What does each\nterm weigh?",
+    },
+)
 
 # %% [markdown]
 # ## What does one token cost?
@@ -145,7 +176,32 @@ tokens, read = (
     known.tokens(ids.tolist())
     for ids in (labels[row][here], batch["input_ids"][row])
 )
-draw_token_losses(tokens, losses[row][here], read)
+costs = losses[row][here]  # (tokens,)
+alike = SequenceMatcher(None, read, tokens).get_matching_blocks()
+kept = {block.b + i for block in alike for i in range(block.size)}
+is_lost = [
+    i not in kept and not token.startswith("<")
+    for i, token in enumerate(tokens)
+]
+
+# %%
+part = costs[is_lost].sum() / costs.sum()
+picture, axes = blank_chart(
+    "Which tokens of this patient cost most?",
+    f"Bars over {len(tokens)} tokens: "
+    + ", ".join(f"{t} {c:.2f}" for t, c in zip(tokens, costs))
+    + f" nats. The {sum(is_lost)} lost codes have {part:.0%} of the loss.",
+    f"The mean is {costs.mean():.2f}. Dark: missing in the input. Under "
+    "each token its probability.",
+)  # fmt: skip
+colours = ["#440154" if lost else "#2d708e" for lost in is_lost]
+bars = axes.bar(range(len(tokens)), costs, color=colours)
+axes.bar_label(bars, fmt="%.2f", padding=2, size=8)
+chances = zip(tokens, (-costs).exp(), strict=True)
+names = [f"{token}\n{p:.0%}" for token, p in chances]
+axes.set_xticks(range(len(tokens)), names)
+axes.set_ylabel("nats")
+picture
 
 # %% tags=["hide-input"]
 # check: in the whole batch, codes that the encoder does not read cost most
@@ -223,7 +279,32 @@ check("14.1", masked_cross_entropy)
 
 # %%
 five = ["4019", "4280", "486", "V3000", "<\\v>"]
-draw_targets(five, right=1, smoothing=0.1)
+hard = torch.tensor([0.0, 1, 0, 0, 0])  # 4280 is right
+smooth = 0.9 * hard + 0.1 / 5
+p = torch.linspace(0.4, 0.999, 600)  # of the right token
+others = (1 - p) / 4  # of each of the others
+loss = -smooth[1] * p.log() - 4 * smooth[0] * others.log()
+
+# %%
+picture, (left, right) = blank_chart(
+    "What does each target ask for?",
+    f"Left, bars of two targets: 1 for 4280, or {smooth[1]:.2f} and "
+    f"{smooth[0]:.2f} for each other. Right, losses by the probability of "
+    f"4280: the smoothed one is lowest at {p[loss.argmin()]:.2f}, with "
+    f"{loss.min():.2f} nats.",
+    columns=2,
+)
+places = torch.arange(5)
+for name, bars in (("hard", hard), ("smoothed", smooth)):
+    shift = 0.2 if name == "smoothed" else -0.2
+    found = left.bar(places + shift, bars, 0.4)
+    left.bar_label(found, fmt="%.2g", padding=1, size=8)
+left.set_xticks(places, five)
+right.plot(p, -p.log(), label="hard")
+right.plot(p, loss, label="smoothed")
+right.set(xlabel="probability of the right token", ylabel="nats")
+right.legend(frameon=False)
+picture
 
 
 # %% [markdown]
@@ -348,7 +429,25 @@ for data, steps in ((learning, 150), (few, 100)):
         judged[key] = judge(models[key])
 
 # %% tags=["nbval-ignore-output"]
-draw_smoothing(judged)
+rows = {
+    f"{n:,} patients, smoothing {share:g}": {
+        "loss, in nats": one.loss,
+        "its first choice is right": one.right,
+        "it is so sure of it": one.sure,
+    }
+    for (n, share), one in judged.items()
+}
+draw_bars(
+    rows,
+    "When does smoothing help?",
+    "New patients, the loss without smoothing. A scale for each column.",
+    inner="columns",
+    form={
+        "loss, in nats": "{:.2f}",
+        "its first choice is right": "{:.0%}",
+        "it is so sure of it": "{:.0%}",
+    },
+)
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # check: what smoothing costs on many patients and saves on few
@@ -378,7 +477,35 @@ assert on_few_smooth.sure < on_few.sure - 0.05
 # %%
 order = lengths.argsort()  # shortest records first
 parts = {"short": order[:3], "long": order[-3:]}
-draw_votes({name: losses[r][scored[r]] for name, r in parts.items()})
+short, long = (losses[r][scored[r]] for r in parts.values())
+every = torch.cat([short, long])
+weights = {
+    "one mean": torch.full_like(every, 1 / len(every)),
+    "mean of means": torch.cat(
+        [torch.full_like(o, 1 / 2 / len(o)) for o in (short, long)]
+    ),
+}
+
+# %%
+said = [f"{way} {every @ wide:.3f}" for way, wide in weights.items()]
+picture, axes = blank_chart(
+    "How much does each token count?",
+    f"Two bars of one length, cut into {len(short)} tokens with the mean "
+    f"{short.mean():.3f} and {len(long)} with {long.mean():.3f}. The "
+    f"short part has {len(short) / len(every):.0%} of the first bar and "
+    f"half of the second: {' and '.join(said)}.",
+    "A slice is a token, as wide as its weight. Pale: the short part.",
+    height=1.9,
+)
+colours = ["#f6d5c3"] * len(short) + ["#2d708e"] * len(long)
+for row, wide in enumerate(weights.values()):
+    left = wide.cumsum(0) - wide
+    slices = axes.barh(row, wide, left=left, color=colours)
+    for one in slices:
+        one.set(edgecolor="grey", linewidth=0.4)
+axes.set_yticks(range(2), said)
+axes.invert_yaxis()
+picture
 
 
 # %% [markdown]
@@ -529,12 +656,33 @@ print("has read:       ", code_in_words(tokenizer.id_to_token(has)))
 print("must not follow:", code_in_words(tokenizer.id_to_token(other)))
 next_logits = plain(**new_batch | {"labels": None}).logits[row, place + 1]
 p = next_logits.softmax(-1)  # (vocab,)
-made_of = {
-    "in the input": ("ids", (new_batch["input_ids"][row] == other).any()),
-    "top token": ("argmax", p.argmax() == other),
-    "probability": ("p", p[other]),
+numbers = {
+    "probability": p[other],
+    "top token": p.argmax() == other,
+    "in the input": (new_batch["input_ids"][row] == other).any(),
 }
-draw_ways_back(made_of)
+
+# %% tags=["nbval-ignore-output"]
+best = "argmax,\ncomparison"
+boxes = {
+    "weights": (0, (0, 1), "encoder"),
+    "logits": (1, (0, 1), "paper"),
+    "probabilities": (2, 0, "paper"),
+    best: (2, 1, "trap"),
+    "the batch": (0, 2, "quiet"),
+    "ids": (2, 2, "trap"),
+}
+for row, (name, number) in enumerate(numbers.items()):
+    boxes[name] = (3, row, "special" if number.requires_grad else "trap")
+ways = [("weights", "logits"), ("logits", "probabilities")]
+ways += [("probabilities", "probability")]
+cut = [("logits", best), (best, "top token")]
+cut += [("the batch", "ids"), ("ids", "in the input")]
+draw_flow(
+    boxes, ways + cut, "Which of these numbers can move a weight?",
+    "Follow the arrows back. No gradient comes through a dashed one.",
+    dashed=cut, notes={n: f"{found:.3g}" for n, found in numbers.items()},
+)  # fmt: skip
 
 
 # %% [markdown]
@@ -676,7 +824,24 @@ for weight in (0.0, 0.05, 10.0):
         trained(wrapped, learning, steps=150)
     measured_at[weight] = judge_pairs(model)
 
-draw_penalties(measured_at, in_real)
+# %% tags=["nbval-ignore-output"]
+columns = {
+    "loss on new patients": "{:.2f} nats",
+    "probability of completing codes": "{:.2%}",
+    "written patients with a pair": "{:.1%}",
+}
+draw_bars(
+    {
+        f"weight {weight:g}": dict(zip(columns, found, strict=True))
+        for weight, found in measured_at.items()
+    },
+    "What does the penalty change?",
+    f"Each column has a scale of its own. Line: {in_real:.1%} of real "
+    "patients have a pair.",
+    inner="columns",
+    form=columns,
+    line={"written patients with a pair": in_real},
+)
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # check: 10 works, 0.05 does nothing that can be told from chance
