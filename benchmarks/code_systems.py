@@ -10,7 +10,7 @@ ICD-10-CM, and changed in mid-course. So it is known what each visit would have 
 system. The parts:
 
 * *translation*: each hospital translated into the other system, and compared with what that one
-  wrote, by the rule of ``sources.code_translation`` and by simpler ones;
+  wrote, by the rule of ``sources.codes`` and by simpler ones;
 * *losses*: the hospital that changed, read in four ways: the diagnoses of one system alone, or
   all of them in one system; how many patients, admissions and diagnoses are left, and how often a
   code of the last visit before the change comes back at the first visit after it;
@@ -45,9 +45,10 @@ from ehr_course.generation.patients import generate_patients, sample_profiles
 from ehr_course.icd import Translation, translate
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.records import AnyRecord, PatientRecord, Visit
-from ehr_course.sources.code_translation import equivalent
+from ehr_course.sources.any_cohort import load_cohort
+from ehr_course.sources.codes import equivalent
 from ehr_course.sources.cohort import Cohort
-from ehr_course.sources.mimic import load, load_mimic4
+from ehr_course.sources.mimic import load_mimic4
 from ehr_course.sources.synthetic import make_cohort, write_mimic4
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.trainer import train
@@ -165,8 +166,8 @@ def _come_back(records: Iterable[AnyRecord], pairs: set[tuple[int, int]]) -> flo
 
 def translate_demo(folder: Path) -> None:
     """Print what becomes of a folder of real tables in ICD-9-CM."""
-    plain = load(folder, malformed="drop")
-    mapped = load(folder, malformed="drop", map_to="ICD10CM")
+    plain = load_cohort(folder, malformed="drop")
+    mapped = load_cohort(folder, malformed="drop", map_to="ICD10CM")
     for name, cohort in (("as it is", plain), ("in ICD-10", mapped)):
         print(_row(name, cohort.records, None, None))
     print(*mapped.report.translated.lines, sep="\n")

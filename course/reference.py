@@ -43,8 +43,7 @@ ROOMS = (
         "sources",
         *_inside(
             "sources",
-            "cohort mimic meds note_corpus tables any_cohort synthetic grouping splits "
-            "meds_writing",
+            "cohort mimic meds note_corpus tables any_cohort synthetic grouping splits",
         ),
     ),
     _room("Tokenizers", "tokenizers", *_inside("tokenizers", "base codes words notes")),

@@ -1,11 +1,13 @@
-"""Where the course's own files are: the worked answers and the checkpoints.
+"""Where the course's own files are: worked answers, checkpoints, and tables in packages.
 
-In a clone they are in ``solutions`` and ``course/checkpoints``, beside the library; a wheel has
-copies in ``ehr_course/_course``.
+In a clone the first two are in ``solutions`` and ``course/checkpoints``, beside the library; a
+wheel has copies in ``ehr_course/_course``.
 """
 
 from __future__ import annotations
 
+import io
+from importlib import resources
 from pathlib import Path
 
 from ehr_course.errors import InputError
@@ -30,6 +32,12 @@ def checkpoint_folder(name: str) -> Path:
             f"Check the name, or make it in a clone: python3 -m course checkpoint {name}",
         )
     return folder / name
+
+
+def packaged_csv(package: str, name: str) -> io.StringIO:
+    """Open a table that lies inside a package, for the module csv."""
+    content = (resources.files(package) / name).read_bytes()
+    return io.StringIO(content.decode("utf-8"), newline="")
 
 
 def _find(name: str, in_clone: Path) -> Path:

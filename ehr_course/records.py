@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ehr_course.code_system import CODE_SYSTEMS, SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
@@ -95,14 +95,11 @@ class PartialRecord:
     age: int | None
     visits: tuple[Visit, ...]
 
-    _UNKNOWN: ClassVar[tuple[None, ...]] = (None,)
-    """What stands for a sex or an age that is not known."""
-
     def __post_init__(self) -> None:
         who, age = f"patient {self.subject_id}", self.age
-        if self.sex not in ("F", "M") and self.sex not in self._UNKNOWN:
+        if self.sex not in ("F", "M", None):
             raise ValueError(f"{who}: sex is 'F' or 'M', not {self.sex!r}")
-        if not (isinstance(age, int) and 0 <= age <= MAX_AGE) and age not in self._UNKNOWN:
+        if age is not None and not (isinstance(age, int) and 0 <= age <= MAX_AGE):
             raise ValueError(f"{who}: age is a whole number from 0 to {MAX_AGE}, not {age!r}")
         if not isinstance(self.visits, tuple) or not self.visits:
             raise ValueError(f"{who}: visits is a tuple of at least one Visit")
@@ -127,7 +124,11 @@ class PatientRecord(PartialRecord):
     sex: Sex
     age: int
 
-    _UNKNOWN: ClassVar[tuple[None, ...]] = ()
+    def __post_init__(self) -> None:
+        for name in ("sex", "age"):
+            if getattr(self, name) is None:
+                raise ValueError(f"patient {self.subject_id}: {name} must be known, not None")
+        PartialRecord.__post_init__(self)
 
 
 AnyRecord = PatientRecord | PartialRecord

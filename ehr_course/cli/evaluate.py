@@ -16,8 +16,7 @@ from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.errors import InputError
 from ehr_course.records import AnyRecord, system_of
 from ehr_course.sources.any_cohort import load_cohort, read_code_map, takes
-from ehr_course.sources.cohort import Cohort
-from ehr_course.sources.options import OPTION_NAMES, system_named
+from ehr_course.sources.cohort import OPTION_NAMES, Cohort, system_named
 
 # Importing PyTorch takes seconds: where it is needed, the account is printed first.
 if TYPE_CHECKING:

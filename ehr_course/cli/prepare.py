@@ -25,10 +25,9 @@ from ehr_course.cli.settings import PrepareSettings
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair, PatientRecord, complete_records
 from ehr_course.sources.any_cohort import load_cohort, read_code_map
-from ehr_course.sources.cohort import LoadReport
+from ehr_course.sources.cohort import LoadReport, system_named
 from ehr_course.sources.meds import load_meds, write_meds
 from ehr_course.sources.note_corpus import read_notes, split_notes
-from ehr_course.sources.options import system_named
 from ehr_course.sources.splits import Split, split_by_patient
 from ehr_course.sources.synthetic import make_cohort, make_notes
 from ehr_course.tokenizers.codes import CodeTokenizer

@@ -71,7 +71,7 @@ class Settings(BaseModel):
         """Make settings of what was typed."""
         if words.get("columns") is not None:
             # It imports polars.
-            from ehr_course.sources.code_tables import parse_columns
+            from ehr_course.sources.code_table import parse_columns
 
             words = words | {"columns": parse_columns(words["columns"])}
         return cls(**words)

@@ -16,8 +16,7 @@ from ehr_course.errors import InputError
 from ehr_course.evaluation.summaries import rouge
 from ehr_course.generation.beam_search import BeamSettings
 from ehr_course.generation.summaries import summarize as write_summaries
-from ehr_course.sources.note_corpus import LAYOUTS, wrong_columns
-from ehr_course.sources.note_files import open_note_file
+from ehr_course.sources.note_corpus import LAYOUTS, open_note_file
 
 ID_COLUMNS = ("note_id", "subject_id")
 """Columns that are copied to the summaries, if the file has them."""
@@ -118,7 +117,7 @@ def read_note_table(
         there = [first for first, _ in pairs or LAYOUTS if first in file.columns]
         if not there or (pairs and len(set(there)) > 1):
             problem = "its columns do not say which of them holds the notes"
-            raise wrong_columns(file, problem, "Name it with --note-column.")
+            raise file.wrong_columns(problem, "Name it with --note-column.")
         note = there[0]
     note = note.strip().lower()
     if summary is None:
@@ -127,7 +126,7 @@ def read_note_table(
     for name in texts:
         if name not in file.columns:
             remedy = "Name the columns with --note-column and --summary-column."
-            raise wrong_columns(file, f"column {name!r} is missing", remedy)
+            raise file.wrong_columns(f"column {name!r} is missing", remedy)
     ids = [name for name in ID_COLUMNS if name in file.columns]
     rows = file.read(texts, ids).frame
     frame = rows.filter(pl.col(note) != "")

@@ -48,7 +48,7 @@ from ehr_course.models.prefix_tuning import PrefixConfig, PrefixTuned
 from ehr_course.models.prompt_bart import HISTORY, PromptBart, PromptBartConfig
 from ehr_course.models.saved import Tokenizer, save_model
 from ehr_course.records import PatientRecord
-from ehr_course.sources.options import OPTION_NAMES
+from ehr_course.sources.cohort import OPTION_NAMES
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.config import TrainingConfig
 from ehr_course.training.history import TrainingHistory

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
 from typing import NamedTuple
 
 from ehr_course.code_system import CodeSystem
+from ehr_course.course_files import packaged_csv
 from ehr_course.errors import InputError
 from ehr_course.records import Sex
 
@@ -241,5 +240,4 @@ class Coding:
     def _table(self, name: str) -> Iterator[dict[str, str]]:
         """The rows of a CSV file of this system; README.md says where they come from."""
         file_name = f"{self.system.lower().removesuffix('cm')}_{name}.csv"
-        text = (resources.files("ehr_course.icd") / file_name).read_bytes().decode("utf-8")
-        yield from csv.DictReader(io.StringIO(text, newline=""))
+        yield from csv.DictReader(packaged_csv("ehr_course.icd", file_name))

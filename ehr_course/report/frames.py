@@ -11,8 +11,8 @@ from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.report.judging import Comparison, Report, judge, judge_each
 from ehr_course.report.writing import write_report
-from ehr_course.sources.code_tables import load_frame, patients_of
-from ehr_course.sources.options import Malformed
+from ehr_course.sources.code_table import load_frame, patients_of
+from ehr_course.sources.cohort import Malformed
 
 
 def report_on_frames(

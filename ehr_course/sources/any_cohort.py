@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import polars as pl
 
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord
-from ehr_course.sources.code_tables import load_code_table
-from ehr_course.sources.cohort import Cohort
-from ehr_course.sources.mimic import load
-from ehr_course.sources.options import Malformed, TableOptions
+from ehr_course.sources.code_table import load_code_table
+from ehr_course.sources.cohort import Cohort, LoadOptions, Malformed
+from ehr_course.sources.meds import read_meds
+from ehr_course.sources.mimic import load_mimic
 from ehr_course.sources.other_tools import load_omop, load_synthea, load_visit_lists
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.sources.tables import is_table, read_table
@@ -71,17 +71,18 @@ def load_cohort(
         InputError: naming file, place and remedy.
     """
     path = Path(path)
+    how = LoadOptions(
+        malformed=malformed,
+        date_format=date_format,
+        whole_patients=whole_patients,
+        zeros_lost_ok=zeros_lost_ok,
+        system=system,
+        map_to=map_to,
+        code_map=code_map,
+    )
     kind, place = _kind_of(path)
-    options: dict[str, Any] = {
-        "malformed": malformed,
-        "date_format": date_format,
-        "whole_patients": whole_patients,
-        "zeros_lost_ok": zeros_lost_ok,
-        "system": system,
-        "map_to": map_to,
-    }
     if kind == "table":
-        return load_code_table(place, columns=columns, code_map=code_map, **options)
+        return load_code_table(place, how, columns=columns)
     if columns is not None:
         raise InputError(
             path,
@@ -89,17 +90,21 @@ def load_cohort(
             "its columns have fixed names, so --columns has nothing to say",
             "Leave --columns out, or name a .csv or .parquet file.",
         )
-    if kind == "known":
-        if code_map is not None:
-            raise InputError(
-                path,
-                "",
-                "MEDS and MIMIC name the vocabulary of their codes, and ICD is read",
-                "Leave the code map out.",
-            )
-        return load(place, **options)
-    loader = {"lists": load_visit_lists, "omop": load_omop, "synthea": load_synthea}[kind]
-    return loader(place, TableOptions(code_map=code_map, **options))
+    if kind in ("meds", "mimic") and code_map is not None:
+        raise InputError(
+            path,
+            "",
+            "MEDS and MIMIC name the vocabulary of their codes, and ICD is read",
+            "Leave the code map out.",
+        )
+    loaders: dict[str, Callable[[Path, LoadOptions], Cohort]] = {
+        "meds": read_meds,
+        "mimic": load_mimic,
+        "omop": load_omop,
+        "synthea": load_synthea,
+        "lists": load_visit_lists,
+    }
+    return loaders[kind](place, how)
 
 
 def _kind_of(path: Path) -> tuple[str, Path]:
@@ -127,9 +132,8 @@ def _kind_of(path: Path) -> tuple[str, Path]:
     if not path.exists():
         what = "file" if path.suffix else "folder"
         raise InputError(path, "", f"there is no such {what}", "Check the path.")
-    for part in ("meds", "mimic3", "records"):
-        if (path / part).is_dir():
-            return "known", path / part
+    parts = (path / part for part in ("meds", "mimic3", "records"))
+    path = next((part for part in parts if part.is_dir()), path)
     if (path / PARQUET_FILE).is_file():
         return "table", path / PARQUET_FILE
 
@@ -148,13 +152,13 @@ def _kind_of(path: Path) -> tuple[str, Path]:
             "--columns patient=uniquepid,visit=patientunitstayid,code=icd9code,age=age,sex=gender,"
             "time=hospitaldischargeyear --date-format %Y",
         )
-    return "known", path
+    return "meds" if any(path.glob("data/**/*.parquet")) else "mimic", path
 
 
 def takes(path: str | Path, *, what: Literal["columns", "code map"]) -> bool:
     """Whether load_cohort takes columns, or a code map, for a path."""
     kind, _ = _kind_of(Path(path))
-    return kind == "table" if what == "columns" else kind != "known"
+    return kind == "table" if what == "columns" else kind not in ("meds", "mimic")
 
 
 def read_code_map(path: str | Path) -> dict[str, str]:
@@ -163,8 +167,7 @@ def read_code_map(path: str | Path) -> dict[str, str]:
     if not path.is_file():
         raise InputError(path, "", "there is no such file", "Name a .csv file.")
     table = read_table(path, text={"from": "from", "to": "to"}, malformed="raise")
-    table.drop_repeated_rows(("from", "to"))
-    table.refuse_differing_rows("from", problem="has two rows with different codes")
+    table.one_row_each("from")
     empty = table.frame.filter((pl.col("from") == "") | (pl.col("to") == ""))
     if not empty.is_empty():
         place = f"line {empty['line'][0]}"
@@ -186,6 +189,6 @@ def choose_patients(embedded: int, *, seed: int) -> list[PatientRecord]:
     folder = real_data()
     if folder is None:
         return make_cohort(embedded, seed=seed)
-    records = load(folder, malformed="drop").records
+    records = load_cohort(folder, malformed="drop").records
     # MIMIC and MEDS name age and sex, so no record is partial.
     return [record for record in records if isinstance(record, PatientRecord)]

@@ -1,27 +1,311 @@
-"""The codes of a column: normalized, checked for lost zeros, and brought into one code system.
+"""The codes of a table: which system they are in, and what they become in the records.
 
-Each different code is looked at once: a full MIMIC-III has 651,047 rows and 7,000 spellings.
+Tables from before and after October 2015 hold ICD-9-CM and ICD-10-CM. Where no column says which,
+the shapes of a visit's codes do; some (V30.4, E8859) fit both, and then nothing is guessed. Each
+different code is looked at once: a full MIMIC-III has 651,047 rows and 7,000 spellings.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 
-from ehr_course.code_system import CODE_SYSTEMS, CodeSystem
+from ehr_course.code_system import CODE_SYSTEMS, SYSTEM_NAMES, CodeSystem, other_system
 from ehr_course.errors import InputError
-from ehr_course.icd import code_meaning, icd9
-from ehr_course.sources.code_translation import Equivalent, equivalent
-from ehr_course.sources.cohort import Equivalence, Reason, Translated
-from ehr_course.sources.options import LoadOptions
+from ehr_course.icd import Translation, code_meaning, icd9, possible_systems, translate
+from ehr_course.sources.cohort import (
+    OPTION_NAMES,
+    Equivalence,
+    LoadOptions,
+    Reason,
+    Translated,
+)
 from ehr_course.sources.row_filter import RowFilter
-from ehr_course.sources.system_choice import SHAPES, Choice, is_in
 
-_KEEP_TEXT = "Keep codes as text, with their leading zeros."
+# ------------------------------------------------------------------ which systems are read
+
+MAPPED_BY_DEFAULT: CodeSystem = "ICD9CM"
+"""The system into which diagnoses of both are translated by default.
+
+``benchmarks/code_systems.py`` compares it with the alternatives.
+"""
+
+SHAPES: dict[CodeSystem, str] = {"ICD9CM": "ICD-9", "ICD10CM": "ICD-10"}
+"""What an error calls the codes of a system."""
+
+_VERSIONS = dict.fromkeys(("9", "ICD9", "ICD9CM"), False) | dict.fromkeys(
+    ("10", "ICD10", "ICD10CM"), True
+)
+"""How a column says the version, without spaces, dots, hyphens and underscores."""
+
+
+def is_coded_in(system: CodeSystem) -> pl.Expr:
+    """Whether a row is coded in a system, by its column "icd10"; null where it holds no code."""
+    return pl.col("icd10") if system == "ICD10CM" else ~pl.col("icd10")
+
+
+class Choice(NamedTuple):
+    """What is done with the diagnoses of each system.
+
+    Attributes:
+        taken: the systems whose diagnoses are read; the others are dropped and counted.
+        system: the system of all codes in the records.
+        notes: lines for the report.
+    """
+
+    taken: tuple[CodeSystem, ...]
+    system: CodeSystem
+    notes: tuple[str, ...] = ()
+
+
+def choose_systems(file: str, counts: Mapping[CodeSystem, int], options: LoadOptions) -> Choice:
+    """Decide which diagnoses are read, and what they become.
+
+    By default diagnoses of both systems are all translated into MAPPED_BY_DEFAULT.
+
+    Args:
+        file: the table, for the error.
+        counts: how many codes each system has.
+        options: only system and map_to are used.
+    """
+    there = [name for name, count in counts.items() if count]
+    system, taken = options.system, CODE_SYSTEMS
+    notes: tuple[str, ...] = ()
+    if system is not None:
+        taken = (system,)
+        if there and system not in there:
+            other = other_system(system)
+            are, them = ("is", "it") if counts[other] == 1 else ("are", "them")
+            raise InputError(
+                file,
+                "",
+                f"no diagnosis in it is coded in {SYSTEM_NAMES[system]}; {counts[other]:,} {are} "
+                f"coded in {SYSTEM_NAMES[other]}",
+                f"Take {them} (--codes {OPTION_NAMES[other]}, or system={other!r}), or translate "
+                f"(--map {OPTION_NAMES[system]} alone, or map_to={system!r}).",
+            )
+    becomes = options.map_to or system
+    if becomes is None and len(there) == 2:
+        becomes = MAPPED_BY_DEFAULT
+        other = other_system(becomes)
+        notes = (
+            f"diagnoses are coded in both systems, {counts[becomes]:,} in {SYSTEM_NAMES[becomes]} "
+            f"and {counts[other]:,} in {SYSTEM_NAMES[other]}; without --codes or --map, those in "
+            f"{SYSTEM_NAMES[other]} are translated",
+        )
+    elif becomes is None:
+        becomes = there[0] if there else "ICD9CM"
+    if becomes != "ICD9CM":
+        notes += (f"codes are {SYSTEM_NAMES[becomes]}",)
+    return Choice(taken, becomes, notes)
+
+
+def count_codes(rows: pl.DataFrame) -> dict[CodeSystem, int]:
+    """Count the rows of each system that hold a code."""
+    counts: dict[CodeSystem, int] = dict.fromkeys(CODE_SYSTEMS, 0)
+    for text, icd10, n in rows.group_by("code", "icd10").len().iter_rows():
+        if icd10 is not None:
+            system = CODE_SYSTEMS[icd10]
+            counts[system] += n * code_meaning(system).is_code(text)
+    return counts
+
+
+def take_systems(rows: RowFilter, options: LoadOptions) -> Choice:
+    """Choose the systems that are read, and drop the rows of the other."""
+    choice = choose_systems(rows.file, count_codes(rows.frame), options)
+    for system in CODE_SYSTEMS:
+        if system not in choice.taken:
+            rows.drop(is_coded_in(system), Reason.OTHER_VERSION)
+    return choice
+
+
+# ------------------------------------------------------------------ the system of each row
+
+
+def mark_systems(rows: RowFilter, options: LoadOptions) -> tuple[str, ...]:
+    """Add "icd10", whether a row is coded in ICD-10-CM, and return notes on how it was told.
+
+    Args:
+        rows: with "patient", "visit" and "code" as text, and perhaps "version". If a table has
+            visits of both systems and no such column, visits whose codes could all be of either
+            are dropped and counted. Of a pair such as "427.31, I48.91", one code is kept.
+        options: system is believed where every code could be of either. If it or map_to is given,
+            a visit may hold both systems.
+    """
+    if "version" in rows.frame.columns:
+        version = pl.col("version").fill_null("")
+        if rows.frame.select((version != "").any()).item():
+            bare = version.str.to_uppercase().str.replace_all(r"[\s._-]", "")
+            rows.refuse(~bare.is_in(list(_VERSIONS)), Reason.BAD_VERSION, "version")
+            icd10 = bare.replace_strict(_VERSIONS, default=None, return_dtype=pl.Boolean)
+            rows.frame = rows.frame.with_columns(icd10=icd10).drop("version")
+            return ()
+        rows.frame = rows.frame.drop("version")
+    notes = _keep_one_of_each_pair(rows, options.system or options.map_to or MAPPED_BY_DEFAULT)
+    return notes + _told_by_shapes(rows, options)
+
+
+def _keep_one_of_each_pair(rows: RowFilter, system: CodeSystem) -> tuple[str, ...]:
+    """Keep one code of each diagnosis that is written in both systems, as in eICU."""
+    pairs = rows.frame["code"].filter(rows.frame["code"].str.contains(","))
+    kept = {pair: _code_of_pair(pair, system) for pair in pairs.unique()}
+    rows.add(code=pl.col("code").replace(kept))
+    count = sum(kept[pair] != pair for pair in pairs)
+    if not count:
+        return ()
+    return (f"codes written in both systems, of which {SYSTEM_NAMES[system]} is kept: {count:,}",)
+
+
+def _code_of_pair(pair: str, system: CodeSystem) -> str:
+    """The code of a system out of "427.31, I48.91"; other text stays as it is."""
+    codes = [text.strip() for text in pair.split(",")]
+    other = other_system(system)
+    for mine, theirs in (codes, codes[::-1]) if len(codes) == 2 else ():
+        if system in possible_systems(mine) and possible_systems(theirs) == (other,):
+            return mine
+        if possible_systems(mine) == (system,) and other in possible_systems(theirs):
+            return mine
+    return pair
+
+
+def _told_by_shapes(rows: RowFilter, options: LoadOptions) -> tuple[str, ...]:
+    possible = {text: possible_systems(text) for text in rows.frame["code"].unique().sort()}
+    codes = [text for text, systems in possible.items() if systems]
+    # Neither codes that could be of either nor other text say anything.
+    tells = {
+        text: systems == ("ICD10CM",) for text, systems in possible.items() if len(systems) == 1
+    }
+    told = pl.col("code").replace_strict(tells, default=None, return_dtype=pl.Boolean)
+    rows.add(tells=told)
+    n_10, n_9 = rows.frame.select(n_10=pl.col("tells").sum(), n_9=(~pl.col("tells")).sum()).row(0)
+    if n_9 and n_10:
+        notes = _told_by_visits(
+            rows, codes, n_10 > n_9, may_mix=bool(options.system or options.map_to)
+        )
+        rows.frame = rows.frame.drop("share", "tells")
+        return notes
+    is_10 = n_10 > 0
+    if not tells and codes:
+        if options.system is None:
+            raise InputError(
+                rows.file,
+                f"column {rows.spelled('code')!r}",
+                f"every code in it could be of {SYSTEM_NAMES['ICD9CM']} and of "
+                f"{SYSTEM_NAMES['ICD10CM']}, as {codes[0]!r}, and mean something else in each",
+                f"Say which: --codes {OPTION_NAMES['ICD9CM']} or {OPTION_NAMES['ICD10CM']}, or "
+                "system='ICD9CM' or 'ICD10CM'. Or add a column icd_version with 9 or 10.",
+            )
+        is_10 = options.system == "ICD10CM"
+    rows.frame = rows.frame.drop("tells").with_columns(icd10=pl.lit(is_10))
+    return ("the code system was told by the shapes of the codes",) if n_10 else ()
+
+
+def _told_by_visits(
+    rows: RowFilter, codes: list[str], most_are_10: bool, *, may_mix: bool
+) -> tuple[str, ...]:
+    """Follow the majority of a visit's telling codes, or if tied, that of the table."""
+    rows.add(share=pl.col("tells").mean().over("patient", "visit"))
+    untold = pl.col("share").is_null()
+    rows.refuse(untold & ~pl.col("code").is_in(codes), Reason.BAD_CODE, "code")
+    rows.drop(untold, Reason.AMBIGUOUS)
+    even = pl.lit(most_are_10) & (pl.col("share") == 0.5)
+    rows.add(icd10=(pl.col("share") > 0.5) | even)
+    contradicts = pl.col("tells") != pl.col("icd10")
+    if may_mix and rows.frame.select(contradicts.any()).item():
+        rows.add(icd10=pl.coalesce("tells", "icd10"))
+        return ("the code system was told by the shapes of the codes, or by others of the visit",)
+    for mine in CODE_SYSTEMS:
+        option = OPTION_NAMES[mine]
+        rows.refuse(
+            contradicts & is_coded_in(mine),
+            Reason.BAD_CODE,
+            "code",
+            f"looks like {SHAPES[other_system(mine)]}, in a visit of {SHAPES[mine]} codes",
+            f"Pass --codes {option} to leave such codes out, or --map {option} to "
+            f"translate them; in Python system={mine!r} or map_to={mine!r}.",
+        )
+    visits = rows.frame.unique(["patient", "visit"])
+    n_10 = visits["icd10"].sum()
+    return (
+        "the code system of each visit was told by the shapes of its codes: "
+        f"{SYSTEM_NAMES['ICD9CM']} of {visits.height - n_10:,}, {SYSTEM_NAMES['ICD10CM']} of "
+        f"{n_10:,}",
+    )
+
+
+# ------------------------------------------------------------------ what codes become
+
+
+class Equivalent(NamedTuple):
+    """What a code is recorded as in the other system, and how well they agree."""
+
+    codes: tuple[str, ...]
+    how: Equivalence | None  # None if the code is of that system already
+
+
+def equivalent(code: str, *, source: CodeSystem) -> Equivalent:
+    """Choose what an undotted code of the source system is recorded as in the other one.
+
+    The result depends on the code alone, so that a code becomes the same in every table and run.
+
+    >>> equivalent("R6521", source="ICD10CM").codes
+    ('78552', '99592')
+    >>> equivalent("A0472", source="ICD10CM")
+    Equivalent(codes=('00845',), how=<Equivalence.PARENT: 'through a shorter code'>)
+    """
+    found = translate(code, source=source)
+    # A code newer than the mappings is mostly a division of one that they list.
+    if found.kind == "absent" and not found.listed and source == "ICD10CM":
+        for length in range(len(code) - 1, 2, -1):
+            shorter = translate(code[:length], source=source)
+            if shorter.listed:
+                return Equivalent(
+                    _chosen(shorter),
+                    Equivalence.PARENT if shorter.alternatives else Equivalence.ABSENT,
+                )
+    return Equivalent(_chosen(found), Equivalence(found.kind))
+
+
+def _chosen(found: Translation) -> tuple[str, ...]:
+    """Choose the alternative with the lowest rank; of equal ones, the first."""
+    if len(found.alternatives) < 2:
+        return next(iter(found.alternatives), ())
+    category = code_meaning(found.target).category
+    # The first alternative is an exact one if there is any.
+    first = {category(code) for code in found.alternatives[0]}
+
+    def rank(alternative: tuple[str, ...]) -> tuple:
+        back = [translate(code, source=found.target) for code in alternative]
+        leads_back = all(found.code in each.codes for each in back)
+        # "Unspecified" in the titles marks the alternative that claims least.
+        return (
+            not leads_back,
+            len(alternative),
+            not first.issuperset(map(category, alternative)),
+            -sum(_n_unspecified(code, found.target) for code in alternative),
+            max(_AGREEMENT[each.kind] for each in back) if leads_back else 0,
+        )
+
+    return min(found.alternatives, key=rank)
+
+
+_AGREEMENT = {"exact": 0, "approximate": 1, "one to many": 2}
+
+
+def _n_unspecified(code: str, system: CodeSystem) -> int:
+    try:
+        return code_meaning(system).title(code).lower().count("unspecified")
+    except InputError:
+        # Withdrawn since the mappings were published.
+        return 0
+
+
+# ------------------------------------------------------------------ the codes of a table
 
 
 @dataclass(frozen=True)
@@ -53,33 +337,24 @@ class Codes:
 
 
 def read_codes(
-    rows: RowFilter,
-    column: str,
-    choice: Choice,
-    options: LoadOptions,
-    *,
-    remedy: str = _KEEP_TEXT,
-    among: pl.Expr | None = None,
+    rows: RowFilter, choice: Choice, options: LoadOptions, *, remedy: str | None = None
 ) -> Codes:
-    """Add "code", the position of each row's code, and "respelled": whether it was rewritten.
+    """Turn "code" into the position of each row's code, and add "respelled": was it rewritten?
 
-    Rows whose code does not have the shape of its system are refused; those whose code has no
-    equivalent are for the caller to drop.
+    Rows whose code does not have the shape of its system are refused, with this remedy; those
+    whose code has no equivalent are for the caller to drop.
 
     Args:
-        rows: with "icd10".
-        column: the codes as written.
+        rows: with "code", the text, and "icd10", which is null where a row holds no code.
         choice: which systems are read, and what they become.
         options: whether malformed rows are dropped, and whether lost zeros stop.
         remedy: what to advise for a code of another shape.
-        among: true for the rows that hold a code; by default all.
     """
-    diagnoses = rows.frame if among is None else rows.frame.filter(among)
     written: list[tuple[CodeSystem, str]] = []
     spellings: list[tuple[str, bool, int, bool]] = []
     for system in CODE_SYSTEMS:
         meaning = code_meaning(system)
-        texts = diagnoses.filter(is_in(system))[column].unique()
+        texts = rows.frame.filter(is_coded_in(system))["code"].unique()
         normal = {text: meaning.normalize(text) for text in texts if meaning.is_code(text)}
         position = {code: len(written) + n for n, code in enumerate(sorted(set(normal.values())))}
         written += [(system, code) for code in position]
@@ -87,41 +362,26 @@ def read_codes(
             (text, system == "ICD10CM", position[code], text != code)
             for text, code in normal.items()
         ]
-    lexicon = pl.DataFrame(
-        spellings,
-        schema={
-            column: pl.String,
-            "icd10": pl.Boolean,
-            "position": pl.UInt32,
-            "respelled": pl.Boolean,
-        },
-        orient="row",
-    )
+    schema = {"code": pl.String, "icd10": pl.Boolean, "at": pl.UInt32, "respelled": pl.Boolean}
+    lexicon = pl.DataFrame(spellings, schema=schema, orient="row")
     rows.frame = rows.frame.join(
-        lexicon, on=[column, "icd10"], how="left", maintain_order="left"
+        lexicon, on=["code", "icd10"], how="left", maintain_order="left"
     ).with_columns(pl.col("respelled").fill_null(False))
-    if among is not None:
-        rows.frame = rows.frame.with_columns(
-            position=pl.when(among).then("position"), respelled=among & pl.col("respelled")
-        )
     older = [code for system, code in written if system == "ICD9CM"]
-    in_rows = rows.frame["position"].filter(rows.frame["position"] < len(older))
+    in_rows = rows.frame["at"].filter(rows.frame["at"] < len(older))
     note = check_leading_zeros(
-        rows.file, rows.spelled(column), older, in_rows, zeros_lost_ok=options.zeros_lost_ok
+        rows.file, rows.spelled("code"), older, in_rows, zeros_lost_ok=options.zeros_lost_ok
     )
     for system in CODE_SYSTEMS:
-        its = is_in(system) if among is None else among & is_in(system)
         rows.refuse(
-            its & pl.col("position").is_null(),
+            is_coded_in(system) & pl.col("at").is_null(),
             Reason.BAD_CODE,
-            column=column,
-            problem=f"does not have the shape of an {SHAPES[system]} diagnosis code",
-            remedy=remedy,
-            among=None if among is None else its,
+            "code",
+            f"does not have the shape of an {SHAPES[system]} diagnosis code",
+            remedy,
+            among=pl.col("icd10").is_not_null(),
         )
-    if among is None:
-        rows.frame = rows.frame.drop(column, "icd10")
-    rows.frame = rows.frame.rename({"position": "code"})
+    rows.frame = rows.frame.drop("code", "icd10").rename({"at": "code"})
     becomes = [
         Equivalent((code,), None) if system == choice.system else equivalent(code, source=system)
         for system, code in written
@@ -145,11 +405,6 @@ def _row_counts(codes: pl.Series, positions: Sequence[int]) -> Counter[int]:
     """Count the rows of each of these positions."""
     counts = codes.filter(codes.is_in(positions)).value_counts(name="n").sort(codes.name)
     return Counter(dict(counts.iter_rows()))
-
-
-def drop_absent(rows: RowFilter, codes: Codes) -> None:
-    """Drop the rows whose code has no equivalent."""
-    rows.drop(pl.col("code").is_in(codes.absent), Reason.NO_EQUIVALENT)
 
 
 def drop_repeated_codes(rows: RowFilter, codes: Codes, *, same_row: str) -> None:

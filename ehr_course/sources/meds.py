@@ -1,40 +1,60 @@
 """MEDS 0.4 datasets, the parquet format that many EHR tools share, in and out.
 
-See https://medical-event-data-standard.github.io; file names come from the package `meds`.
+See https://medical-event-data-standard.github.io. The names of files and codes are those of the
+package ``meds``, which takes seconds to import.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
 import polars as pl
 
 from ehr_course.code_system import CODE_SYSTEMS, SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
-from ehr_course.records import MAX_AGE
-from ehr_course.sources import meds_format as meds
-from ehr_course.sources.code_rows import SEXES
-from ehr_course.sources.codes import drop_repeated_codes, read_codes
-from ehr_course.sources.cohort import Change, Cohort, Reason
+from ehr_course.icd import code_meaning
+from ehr_course.new_folder import new_folder
+from ehr_course.records import MAX_AGE, PatientRecord
+from ehr_course.sources.code_table import SEXES
+from ehr_course.sources.codes import (
+    choose_systems,
+    count_codes,
+    drop_repeated_codes,
+    is_coded_in,
+    read_codes,
+)
+from ehr_course.sources.cohort import Change, Cohort, LoadOptions, Malformed, Options, Reason
 from ehr_course.sources.grouping import (
     build_cohort,
     check_something_is_left,
     completed_years,
     lost_visits,
 )
-from ehr_course.sources.meds_writing import write_meds
-from ehr_course.sources.options import LoadOptions, Malformed
 from ehr_course.sources.row_filter import RowFilter, is_in
-from ehr_course.sources.system_choice import choose_systems, count_codes
-from ehr_course.sources.system_choice import is_in as is_coded_in
+from ehr_course.sources.splits import Split, check_one_record_each
 from ehr_course.sources.tables import parquet_columns, read_parquet
 
-__all__ = ["load_meds", "write_meds"]
+# Reading needs no pyarrow.
+if TYPE_CHECKING:
+    import pyarrow as pa
 
+DATA = "data"
+CODE_METADATA = "metadata/codes.parquet"
+DATASET_METADATA = "metadata/dataset.json"
+SUBJECT_SPLITS = "metadata/subject_splits.parquet"
+SPLITS = ("train", "tuning", "held_out")
+BIRTH = "MEDS_BIRTH"
+
+PATIENTS_PER_SHARD = 1000
 _NO_EQUIVALENT = "no equivalent"
 _VOCABULARIES_SHOWN = 8
 
@@ -48,7 +68,7 @@ _KINDS = [
         (_ICD.format(9) + "(.+)", "diagnosis"),
         (r"DIAGNOSIS/{1,2}(?:([^/]+)/{1,2})?.+", "unread diagnosis"),
         (r"(?:GENDER|SEX)/{1,2}(.*)", "sex"),
-        (rf"(?-i:{meds.birth_code})()", "birth"),
+        (rf"(?-i:{BIRTH})()", "birth"),
         (r"(?:HOSPITAL_)?ADMISSION(?:/.*)?()", "admission"),
         (r"(?:HOSPITAL_)?DISCHARGE(?:/.*)?()", "discharge"),
     )
@@ -60,7 +80,9 @@ _IS_UNREAD = pl.col("kind") == "unread diagnosis"
 _IS_FACT = pl.col("kind").is_in(["birth", "sex"])
 
 
-def load_meds(folder: str | Path, *, split: str | None = None, **options: Any) -> Cohort:
+def load_meds(
+    folder: str | Path, *, split: str | None = None, **options: Unpack[Options]
+) -> Cohort:
     """Load patient records from the ICD diagnoses of a MEDS 0.4 dataset, in one code system.
 
     Besides what `write_meds` writes, it reads ADMISSION, DISCHARGE and HOSPITAL_DISCHARGE, SEX,
@@ -81,19 +103,22 @@ def load_meds(folder: str | Path, *, split: str | None = None, **options: Any) -
             "held_out").
         options: as in ``load_mimic3``.
     """
-    how = LoadOptions(**options)
-    folder = Path(folder)
+    return read_meds(Path(folder), LoadOptions.of("load_meds", options), split)
+
+
+def read_meds(folder: Path, how: LoadOptions, split: str | None = None) -> Cohort:
+    """Load a MEDS dataset, as load_meds does."""
     events, discharges = _read_events(folder, how.malformed)
     if split is not None:
         _keep_split(events, folder, split)
-    counts = count_codes(events.frame.filter(_IS_DIAGNOSIS), "value")
-    choice = choose_systems(meds.data_subdirectory, counts, how)
+    counts = count_codes(events.frame)
+    choice = choose_systems(DATA, counts, how)
     # Unread diagnoses are dropped later, so that a visit without others counts as lost.
     for system in CODE_SYSTEMS:
         if system not in choice.taken:
-            _leave_unread(events, _IS_DIAGNOSIS & is_coded_in(system), system)
+            _leave_unread(events, is_coded_in(system), system)
     notes = _vocabularies(events, counts, choice.taken)
-    codes = read_codes(events, "value", choice, how, among=_IS_DIAGNOSIS)
+    codes = read_codes(events, choice, how)
     _leave_unread(events, pl.col("code").is_in(codes.absent), _NO_EQUIVALENT)
     _refuse_bad_values(events)
     _add_birth_and_sex(events)
@@ -145,13 +170,13 @@ def load_meds(folder: str | Path, *, split: str | None = None, **options: Any) -
 
 def _read_events(folder: Path, malformed: Malformed) -> tuple[RowFilter, pl.DataFrame]:
     """Read the events that records need, with the time of each discharge; count all others."""
-    data = folder / meds.data_subdirectory
+    data = folder / DATA
     if not data.is_dir():
         found = ", ".join(sorted(path.name for path in folder.glob("*"))) or "nothing"
         raise InputError(
             folder,
             "",
-            f"no folder {meds.data_subdirectory}/ is in it (found: {found})",
+            f"no folder {DATA}/ is in it (found: {found})",
             "Name the folder of a MEDS dataset.",
         )
     shards = sorted(data.rglob("*.parquet"))
@@ -172,12 +197,12 @@ def _read_events(folder: Path, malformed: Malformed) -> tuple[RowFilter, pl.Data
         n_rows += frame.height
         # A shard of a hospital has far more laboratory values than diagnoses.
         is_needed = ~pl.col("kind").is_in(["other", "discharge", "no code"])
-        needed.append(frame.filter(is_needed).drop("code"))
+        needed.append(frame.filter(is_needed))
         unread.append(frame.filter(~is_needed).select("line", "kind"))
         is_discharge = pl.col("kind") == "discharge"
         discharges.append(frame.filter(is_discharge).select("subject_id", "time"))
     events = RowFilter(
-        "data", pl.concat(needed), place=place, malformed=malformed, spelling={"value": "code"}
+        DATA, pl.concat(needed), place=place, malformed=malformed, spelling={"value": "code"}
     )
     no_code = pl.col("kind") == "no code"
     for rows in unread:
@@ -187,17 +212,19 @@ def _read_events(folder: Path, malformed: Malformed) -> tuple[RowFilter, pl.Data
 
 
 def _read_shard(path: Path, name: str) -> pl.DataFrame:
-    try:
-        schema = parquet_columns(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        problem = f"it is cut or not a parquet file ({str(error).splitlines()[0]})"
-        raise InputError(name, "", problem, "Export or copy it again.") from error
     types: dict[str, Any] = {
         "subject_id": pl.Int64,
         "time": pl.Datetime("us"),
         "code": pl.String,
         "hadm_id": pl.Int64,
     }
+    try:
+        schema = parquet_columns(path)
+        there = [column for column in types if column in schema]
+        frame = read_parquet(path, there)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        problem = f"it is cut or not a parquet file ({str(error).splitlines()[0]})"
+        raise InputError(name, "", problem, "Export or copy it again.") from error
     for column in ("subject_id", "time", "code"):
         if column not in schema:
             raise InputError(
@@ -206,11 +233,6 @@ def _read_shard(path: Path, name: str) -> pl.DataFrame:
                 f"column {column!r} is missing (found: {', '.join(schema)})",
                 "MEDS 0.4 has subject_id, time and code in every shard.",
             )
-    try:
-        frame = read_parquet(path, [column for column in types if column in schema])
-    except (pl.exceptions.PolarsError, OSError) as error:
-        problem = f"it is cut ({str(error).splitlines()[0]})"
-        raise InputError(name, "", problem, "Export or copy it again.") from error
     if "hadm_id" not in schema:
         frame = frame.with_columns(hadm_id=pl.lit(None, pl.Int64))
     for column, wanted in types.items():
@@ -224,35 +246,46 @@ def _read_shard(path: Path, name: str) -> pl.DataFrame:
                 "MEDS 0.4 fixes the types of its columns; hadm_id is a whole number here.",
             ) from error
     lexicon = pl.DataFrame(
-        [(code, *_kind(code)) for code in frame["code"].unique()],
-        schema={"code": pl.String, "kind": pl.String, "value": pl.String, "icd10": pl.Boolean},
+        [(code, *_meaning(code)) for code in frame["code"].unique()],
+        schema={
+            "event": pl.String,
+            "kind": pl.String,
+            "value": pl.String,
+            "code": pl.String,
+            "icd10": pl.Boolean,
+        },
         orient="row",
     )
-    return frame.join(lexicon, on="code", how="left", nulls_equal=True, maintain_order="left")
+    frame = frame.rename({"code": "event"})
+    return frame.join(
+        lexicon, on="event", how="left", nulls_equal=True, maintain_order="left"
+    ).drop("event")
 
 
-def _kind(code: str | None) -> tuple[str, str | None, bool]:
-    """Return an event's kind, its value, and whether that is an ICD-10-CM code."""
-    if code is None:
-        return "no code", None, False
+def _meaning(event: str | None) -> tuple[str, str | None, str | None, bool | None]:
+    """Return an event's kind, its vocabulary or sex, and its ICD code, if any, and system."""
+    if event is None:
+        return "no code", None, None, None
     for place, (pattern, kind) in enumerate(_KINDS):
-        match = pattern.fullmatch(code)
+        match = pattern.fullmatch(event)
         if match is not None:
             value = match[1]
+            if kind == "diagnosis":
+                return kind, None, value, place == 0
             if kind == "sex":
                 value = SEXES.get(value.upper(), value)
             elif kind == "unread diagnosis":
                 value = value.upper() if value else "unnamed"
-            return kind, value or None, place == 0
-    return "other", None, False
+            return kind, value or None, None, None
+    return "other", None, None, None
 
 
 def _keep_split(events: RowFilter, folder: Path, split: str) -> None:
     """Drop the events of patients outside a split such as "train"."""
-    path = folder / meds.subject_splits_filepath
+    path = folder / SUBJECT_SPLITS
     if not path.is_file():
         problem = "there is no such file"
-        raise InputError(meds.subject_splits_filepath, "", problem, "Load without split=.")
+        raise InputError(SUBJECT_SPLITS, "", problem, "Load without split=.")
     try:
         splits = read_parquet(path, ["subject_id", "split"])
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -261,7 +294,7 @@ def _keep_split(events: RowFilter, folder: Path, split: str) -> None:
     known = splits["split"].drop_nulls().unique().sort().to_list()
     if split not in known:
         problem = f"there is no split {split!r} (found: {', '.join(known)})"
-        raise InputError(meds.subject_splits_filepath, "", problem, "Name one of these.")
+        raise InputError(SUBJECT_SPLITS, "", problem, "Name one of these.")
     ids = splits.filter(pl.col("split") == split)["subject_id"]
     events.drop(~is_in("subject_id", ids), Reason.OTHER_SPLIT)
 
@@ -270,9 +303,9 @@ def _leave_unread(events: RowFilter, which: pl.Expr, value: str) -> None:
     """Turn some diagnoses into unread ones with this value."""
     which = which.fill_null(False)
     events.frame = events.frame.with_columns(
+        pl.when(~which).then(pl.col("^(code|icd10)$")),
         value=pl.when(which).then(pl.lit(value)).otherwise("value"),
         kind=pl.when(which).then(pl.lit("unread diagnosis")).otherwise("kind"),
-        **({"code": pl.when(~which).then("code")} if "code" in events.frame.columns else {}),
     )
 
 
@@ -295,35 +328,23 @@ def _vocabularies(
 
 
 def _refuse_bad_values(events: RowFilter) -> None:
-    events.refuse(
-        pl.col("subject_id").is_null() & ~_IS_UNREAD,
-        Reason.BAD_ID,
-        column="subject_id",
-        problem="stands where an event needs its patient",
-        remedy="Give every event a subject_id.",
-    )
+    no_patient = pl.col("subject_id").is_null() & ~_IS_UNREAD
+    problem = "stands where an event needs its patient"
+    remedy = "Give every event a subject_id."
+    events.refuse(no_patient, Reason.BAD_ID, "subject_id", problem, remedy)
+    remedy = "Only facts that never change, such as sex, have no time."
     for is_kind, reason, name in (
         (_IS_DIAGNOSIS, Reason.NO_TIME, "a diagnosis"),
         (_IS_ADMISSION, Reason.BAD_DATE, "an admission"),
         (pl.col("kind") == "birth", Reason.BAD_DATE, "a birth"),
     ):
-        events.refuse(
-            is_kind & pl.col("time").is_null(),
-            reason,
-            column="time",
-            problem=f"stands where {name} needs a time",
-            remedy="Only facts that never change, such as sex, have no time.",
-            among=is_kind,
-        )
+        no_time = is_kind & pl.col("time").is_null()
+        problem = f"stands where {name} needs a time"
+        events.refuse(no_time, reason, "time", problem, remedy, among=is_kind)
     is_sex = pl.col("kind") == "sex"
-    events.refuse(
-        is_sex & ~pl.col("value").is_in(["F", "M"]).fill_null(False),
-        Reason.BAD_SEX,
-        column="value",
-        problem="is not a sex that records use",
-        remedy="Write GENDER//F or GENDER//M.",
-        among=is_sex,
-    )
+    is_known = pl.col("value").is_in(["F", "M"]).fill_null(False)
+    remedy = "Write GENDER//F or GENDER//M."
+    events.refuse(is_sex & ~is_known, Reason.BAD_SEX, "value", remedy=remedy, among=is_sex)
 
 
 # ------------------------------------------------------------------ patients and visits
@@ -334,14 +355,9 @@ def _add_birth_and_sex(events: RowFilter) -> None:
     value = pl.coalesce("value", pl.col("time").cast(pl.String))
     fact = pl.struct("subject_id", "kind", value)
     events.drop(_IS_FACT & ~fact.is_first_distinct(), Reason.SAME_ROW)
-    events.refuse(
-        _IS_FACT & pl.struct("subject_id", "kind").is_duplicated(),
-        Reason.ROWS_DIFFER,
-        column="subject_id",
-        problem="is a patient with two births or sexes that differ",
-        remedy="Keep the right one.",
-        among=_IS_FACT,
-    )
+    differ = _IS_FACT & pl.struct("subject_id", "kind").is_duplicated()
+    problem = "is a patient with two births or sexes that differ"
+    events.refuse(differ, Reason.ROWS_DIFFER, "subject_id", problem, among=_IS_FACT)
     births = events.frame.filter(pl.col("kind") == "birth").select("subject_id", birth="time")
     sexes = events.frame.filter(pl.col("kind") == "sex").select("subject_id", sex="value")
     for known in (births, sexes):
@@ -422,10 +438,159 @@ def _number_visits(events: RowFilter) -> None:
         .sort("subject_id", "admitted", "visit_begins", "time", "line")
         .with_columns(visit=pl.struct("visit_begins", _IS_FACT.alias("fact")).rle_id())
     )
-    events.refuse(
-        ~_IS_FACT & ~_IS_UNREAD & (pl.col("admitted").dt.date() < pl.col("birth").dt.date()),
-        Reason.BEFORE_BIRTH,
-        column="time",
-        problem="belongs to a visit before the patient's MEDS_BIRTH: the age would be negative",
-        remedy="Correct one of them.",
+    is_before = pl.col("admitted").dt.date() < pl.col("birth").dt.date()
+    events.refuse(~_IS_FACT & ~_IS_UNREAD & is_before, Reason.BEFORE_BIRTH, "time")
+
+
+# ------------------------------------------------------------------ writing
+
+
+def write_meds(
+    records: Sequence[PatientRecord],
+    folder: str | Path,
+    *,
+    split: Split | None = None,
+) -> None:
+    """Write records as a MEDS 0.4 dataset.
+
+    Each patient has GENDER//F or GENDER//M without a time, MEDS_BIRTH, and for each visit, at its
+    time, HOSPITAL_ADMISSION and DIAGNOSIS//ICD9CM//4280 or DIAGNOSIS//ICD10CM//I509, most
+    important first. MEDS_BIRTH is midnight of the day `age` years before the first admission, so
+    that the age reads back the same; its month and day are not the patient's.
+
+    Args:
+        records: each patient once; every visit has a time.
+        folder: a new or empty folder; it appears when all of it is written.
+        split: writes shards to data/train, data/tuning and data/held_out (MEDS's names for
+            training, validation and test), with metadata/subject_splits.parquet.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    split_names = _split_names(records, split)
+    with new_folder(folder) as unfinished:
+        (unfinished / "metadata").mkdir()
+        for name in dict.fromkeys(split_names.values()):
+            part = [record for record in records if split_names[record.subject_id] == name]
+            shards = unfinished / DATA / name
+            shards.mkdir(parents=True)
+            for number, start in enumerate(range(0, len(part), PATIENTS_PER_SHARD)):
+                events = _events(part[start : start + PATIENTS_PER_SHARD])
+                pq.write_table(events, shards / f"{number}.parquet")
+        pq.write_table(_code_metadata(records), unfinished / CODE_METADATA)
+        if split is not None:
+            splits = {"subject_id": list(split_names), "split": list(split_names.values())}
+            schema = pa.schema({"subject_id": pa.int64(), "split": pa.string()})
+            table = pa.table(splits, schema=schema)
+            pq.write_table(table, unfinished / SUBJECT_SPLITS)
+        about = {
+            "dataset_name": Path(folder).name,
+            "etl_name": "ehr_course",
+            "meds_version": version("meds"),
+            "raw_source_id_columns": ["hadm_id"],
+        }
+        text = json.dumps(about, indent=2) + "\n"
+        (unfinished / DATASET_METADATA).write_text(text, encoding="utf-8")
+
+
+def _split_names(records: Sequence[PatientRecord], split: Split | None) -> dict[int, str]:
+    """Return each patient's split, "" without splits."""
+    if not records:
+        raise InputError("records", "", "the list is empty", "Give at least one patient.")
+    check_one_record_each(records)
+    ids = [record.subject_id for record in records]
+    if split is None:
+        return dict.fromkeys(ids, "")
+    parts = zip(SPLITS, split, strict=True)
+    names = {record.subject_id: name for name, part in parts for record in part}
+    if sum(map(len, split)) != len(names) or names.keys() != set(ids):
+        raise InputError(
+            "split",
+            "",
+            "its parts are not the patients of the records, each once",
+            "Split the same records that you write.",
+        )
+    return {subject_id: names[subject_id] for subject_id in ids}
+
+
+def _events(records: Sequence[PatientRecord]) -> pa.Table:
+    import pyarrow as pa
+
+    # A hospital has millions of diagnoses, so patient, time and number stand here once per visit.
+    moments: list[tuple[int, datetime | None, int | None]] = []
+    n_events: list[int] = []
+    codes: list[str] = []
+
+    def add(who: int, time: datetime | None, hadm_id: int | None, *events: str) -> None:
+        moments.append((who, time, hadm_id))
+        n_events.append(len(events))
+        codes.extend(events)
+
+    for record in records:
+        who = record.subject_id
+        for number, visit in enumerate(record.visits, start=1):
+            if visit.admitted is None:
+                raise InputError(
+                    f"patient {who}",
+                    f"visit {number}",
+                    "it has no admission time, and a MEDS event needs one",
+                    "Give each Visit a time as admitted=.",
+                )
+        add(who, None, None, f"GENDER//{record.sex}")
+        add(who, _birth(record), None, BIRTH)
+        for visit in record.visits:
+            diagnoses = (_meds_code(code, visit.system) for code in visit.codes)
+            add(who, visit.admitted, visit.hadm_id, "HOSPITAL_ADMISSION", *diagnoses)
+    of = pa.array(np.repeat(np.arange(len(moments)), n_events))
+    subject_id, time, hadm_id = zip(*moments, strict=True)
+    return pa.table(
+        {
+            "subject_id": pa.array(subject_id, pa.int64()).take(of),
+            "time": pa.array(time, pa.timestamp("us")).take(of),
+            "code": pa.array(codes, pa.string()),
+            "hadm_id": pa.array(hadm_id, pa.int64()).take(of),
+        }
     )
+
+
+def _birth(record: PatientRecord) -> datetime:
+    """Return midnight of the day `age` years before the first visit."""
+    first = record.visits[0].admitted
+    assert first is not None  # `_events` has refused visits without a time
+    year = first.year - record.age
+    try:
+        return datetime(year, first.month, first.day)
+    except ValueError:
+        # 29 February in a common year: a birthday on the 28th is over by then.
+        return datetime(year, first.month, first.day - 1)
+
+
+@cache
+def _meds_code(code: str, system: CodeSystem) -> str:
+    return f"DIAGNOSIS//{system}//{code_meaning(system).normalize(code)}"
+
+
+def _code_metadata(records: Sequence[PatientRecord]) -> pa.Table:
+    import pyarrow as pa
+
+    sexes = sorted({record.sex for record in records})
+    described: list[tuple[str, str | None, list[str] | None]] = [
+        *((f"GENDER//{sex}", {"F": "female", "M": "male"}[sex], None) for sex in sexes),
+        (BIRTH, "birth, rebuilt from the age at the first admission", None),
+        ("HOSPITAL_ADMISSION", "a hospital admission begins", None),
+    ]
+    visits = [visit for record in records for visit in record.visits]
+    for system in CODE_SYSTEMS:
+        meaning = code_meaning(system)
+        in_use = {code for visit in visits if visit.system == system for code in visit.codes}
+        for code in sorted(in_use):
+            try:
+                title = meaning.title(code)
+            except InputError:
+                title = None  # the right shape, but in no classification
+            parents = [f"{system}/{meaning.dotted(code)}"]
+            described.append((_meds_code(code, system), title, parents))
+    kinds = (pa.string(), pa.string(), pa.list_(pa.string()))
+    columns = zip(*described, strict=True)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    return pa.table(arrays, names=["code", "description", "parent_codes"])

@@ -7,50 +7,30 @@ Tables: Johnson et al., MIMIC-III, Scientific Data 3, 160035 (2016); MIMIC-IV, S
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Unpack
 
 import polars as pl
 
 from ehr_course.errors import InputError
 from ehr_course.records import MAX_AGE
-from ehr_course.sources.codes import drop_absent, drop_repeated_codes, read_codes
-from ehr_course.sources.cohort import Change, Cohort, Reason
+from ehr_course.sources.codes import drop_repeated_codes, read_codes, take_systems
+from ehr_course.sources.cohort import Change, Cohort, LoadOptions, Options, Reason
 from ehr_course.sources.grouping import (
     build_cohort,
     check_something_is_left,
     completed_years,
     lost_visits,
 )
-from ehr_course.sources.options import LoadOptions
 from ehr_course.sources.row_filter import RowFilter, is_in
-from ehr_course.sources.system_choice import refuse_versions, take_systems
 from ehr_course.sources.tables import check_is_header, find_tables, read_header, read_table
 
-_ABOVE_89 = 91
-"""MIMIC-IV's anchor_age of everyone older than 89."""
+ABOVE_89 = 91
+"""The anchor_age that MIMIC-IV writes for everyone older than 89."""
+
+_TABLES = ("PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD")
 
 
-class _Kind(NamedTuple):
-    """Where the tables of MIMIC-III and MIMIC-IV differ."""
-
-    birth_text: tuple[str, ...]
-    birth_numbers: tuple[str, ...]
-    birth_is_from: str
-    code: str
-    version: dict[str, str]
-
-
-_MIMIC3 = _Kind(("dob",), (), "DOB in PATIENTS", "icd9_code", {})
-_MIMIC4 = _Kind(
-    (),
-    ("anchor_age", "anchor_year"),
-    "anchor_age and anchor_year in patients",
-    "icd_code",
-    {"version": "icd_version"},
-)
-
-
-def load_mimic3(folder: str | Path, **options: Any) -> Cohort:
+def load_mimic3(folder: str | Path, **options: Unpack[Options]) -> Cohort:
     """Load patient records from MIMIC-III tables, whose codes are ICD-9-CM.
 
     Reads PATIENTS, ADMISSIONS and DIAGNOSES_ICD, as .csv or .csv.gz, file and column names in
@@ -67,19 +47,10 @@ def load_mimic3(folder: str | Path, **options: Any) -> Cohort:
         options: malformed, date_format, whole_patients, zeros_lost_ok, system and map_to, as in
             ``load_cohort``.
     """
-    how = LoadOptions(**options)
-    if how.system == "ICD10CM":
-        raise InputError(
-            "MIMIC-III",
-            "",
-            "its diagnoses are all coded in ICD-9-CM",
-            "Leave --codes icd10, or system='ICD10CM', out. To translate them: --map icd10, or "
-            "map_to='ICD10CM'.",
-        )
-    return _load(Path(folder), _MIMIC3, how)
+    return _load(Path(folder), LoadOptions.of("load_mimic3", options), is_4=False)
 
 
-def load_mimic4(folder: str | Path, **options: Any) -> Cohort:
+def load_mimic4(folder: str | Path, **options: Unpack[Options]) -> Cohort:
     """Load patient records from MIMIC-IV tables, in one code system.
 
     Reads patients, admissions and diagnoses_icd from the folder or its subfolder hosp; arguments,
@@ -90,26 +61,16 @@ def load_mimic4(folder: str | Path, **options: Any) -> Cohort:
     record, so it can be off by one; an anchor_age of 91 stands for every age above 89, recorded
     as 90.
     """
-    return _load(_hosp(Path(folder)), _MIMIC4, LoadOptions(**options))
+    return _load(_hosp(Path(folder)), LoadOptions.of("load_mimic4", options), is_4=True)
 
 
-def load(folder: str | Path, **options: Any) -> Cohort:
-    """Load a folder of MIMIC-III tables, of MIMIC-IV tables, or a MEDS dataset.
-
-    A folder with data/ and parquet files in it is MEDS; in PATIENTS, DOB means MIMIC-III and
-    anchor_age MIMIC-IV. Arguments are those of `load_mimic3`.
-    """
-    folder = Path(folder)
-    if any(folder.glob("data/**/*.parquet")):
-        from ehr_course.sources.meds import load_meds
-
-        return load_meds(folder, **options)
-    patients = find_tables(_hosp(folder), ["PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD"])["PATIENTS"]
+def load_mimic(folder: Path, how: LoadOptions) -> Cohort:
+    """Load a folder of MIMIC tables: in PATIENTS, DOB means MIMIC-III, and anchor_age MIMIC-IV."""
+    patients = find_tables(_hosp(folder), _TABLES)["PATIENTS"]
     columns = read_header(patients)
-    if "anchor_age" in columns:
-        return load_mimic4(patients.parent, **options)
-    if "dob" in columns:
-        return load_mimic3(patients.parent, **options)
+    is_4 = "anchor_age" in columns
+    if is_4 or "dob" in columns:
+        return _load(patients.parent, how, is_4=is_4)
     check_is_header(patients.name, "line 1", columns)
     raise InputError(
         patients.name,
@@ -125,17 +86,25 @@ def _hosp(folder: Path) -> Path:
     return folder / "hosp" if (folder / "hosp").is_dir() else folder
 
 
-def _load(folder: Path, kind: _Kind, how: LoadOptions) -> Cohort:
-    paths = find_tables(folder, ("PATIENTS", "ADMISSIONS", "DIAGNOSES_ICD"))
-    patients, patients_read = _read_patients(paths["PATIENTS"], kind, how)
+def _load(folder: Path, how: LoadOptions, *, is_4: bool) -> Cohort:
+    if not is_4 and how.system == "ICD10CM":
+        raise InputError(
+            "MIMIC-III",
+            "",
+            "its diagnoses are all coded in ICD-9-CM",
+            "Leave --codes icd10, or system='ICD10CM', out. To translate them: --map icd10, or "
+            "map_to='ICD10CM'.",
+        )
+    paths = find_tables(folder, _TABLES)
+    patients, patients_read = _read_patients(paths["PATIENTS"], how, is_4=is_4)
     admissions, visits_read = _read_admissions(paths["ADMISSIONS"], how)
     admissions.drop(~is_in("patient", patients_read), Reason.UNKNOWN_PATIENT)
     admissions.drop(~is_in("patient", patients.frame["patient"]), Reason.PATIENT_DROPPED)
-    _add_age(admissions, patients, kind)
+    _add_age(admissions, patients, is_4=is_4)
     diagnoses = read_table(
         paths["DIAGNOSES_ICD"],
         name="DIAGNOSES_ICD",
-        text={"code": kind.code, **kind.version},
+        text={"code": "icd_code", "version": "icd_version"} if is_4 else {"code": "icd9_code"},
         numbers={"patient": "subject_id", "hadm_id": "hadm_id", "sequence": "seq_num"},
         verbatim=("code",),
         malformed=how.malformed,
@@ -147,18 +116,18 @@ def _load(folder: Path, kind: _Kind, how: LoadOptions) -> Cohort:
     diagnoses.drop(pl.col("code").str.strip_chars() == "", Reason.NO_CODE)
     diagnoses.parse_numbers("sequence", Reason.BAD_SEQ_NUM)
     icd10 = pl.lit(False)
-    if kind.version:
-        refuse_versions(diagnoses, pl.col("version").is_in(["9", "10"]))
+    if is_4:
+        diagnoses.refuse(~pl.col("version").is_in(["9", "10"]), Reason.BAD_VERSION, "version")
         icd10 = pl.col("version") == "10"
     diagnoses.frame = diagnoses.frame.with_columns(icd10=icd10).drop("version", strict=False)
-    choice = take_systems(diagnoses, "code", how)
+    choice = take_systems(diagnoses, how)
     _add_visit(diagnoses, admissions, visits_read["visit"])
 
     tables = (patients, admissions, diagnoses)
     question = "Are the three tables from one database?"
     check_something_is_left(diagnoses, [t.account() for t in tables], remedy=question)
-    codes = read_codes(diagnoses, "code", choice, how)
-    drop_absent(diagnoses, codes)
+    codes = read_codes(diagnoses, choice, how)
+    diagnoses.drop(pl.col("code").is_in(codes.absent), Reason.NO_EQUIVALENT)
     check_something_is_left(diagnoses, [t.account() for t in tables], remedy=question)
     diagnoses.frame = diagnoses.frame.sort("visit", "sequence", maintain_order=True)
     drop_repeated_codes(diagnoses, codes, same_row="sequence")
@@ -193,39 +162,29 @@ def _load(folder: Path, kind: _Kind, how: LoadOptions) -> Cohort:
     )
 
 
-def _read_patients(path: Path, kind: _Kind, how: LoadOptions) -> tuple[RowFilter, pl.Series]:
+def _read_patients(path: Path, how: LoadOptions, *, is_4: bool) -> tuple[RowFilter, pl.Series]:
     """Return PATIENTS, one row each, and the ids of all rows, dropped ones included."""
+    anchors = ("anchor_age", "anchor_year") if is_4 else ()
     patients = read_table(
         path,
         name="PATIENTS",
-        text={"sex": "gender"} | {name: name for name in kind.birth_text},
-        numbers={"patient": "subject_id"} | {name: name for name in kind.birth_numbers},
+        text={"sex": "gender"} if is_4 else {"sex": "gender", "dob": "dob"},
+        numbers={"patient": "subject_id", **{name: name for name in anchors}},
         malformed=how.malformed,
     )
     read = patients.numbers_in("patient")
     patients.parse_numbers("patient", Reason.BAD_ID)
-    patients.refuse(
-        ~pl.col("sex").str.to_uppercase().is_in(["F", "M"]),
-        Reason.BAD_SEX,
-        column="sex",
-        problem="is not a sex that the tables use",
-        remedy="Write F or M.",
-    )
-    patients.frame = patients.frame.with_columns(pl.col("sex").str.to_uppercase())
-    for column in kind.birth_text:
-        patients.parse_dates(column, how.date_format)
-    for column in kind.birth_numbers:
+    patients.refuse(~pl.col("sex").str.to_uppercase().is_in(["F", "M"]), Reason.BAD_SEX, "sex")
+    patients.add(sex=pl.col("sex").str.to_uppercase())
+    for column in anchors:
         patients.parse_numbers(column, Reason.BAD_AGE)
-    if kind is _MIMIC4:
-        patients.refuse(
-            pl.col("anchor_age") < 0,
-            Reason.BAD_AGE,
-            column="anchor_age",
-            problem="is a negative age",
-            remedy="Write completed years.",
-        )
-    patients.drop_repeated_rows(("patient", "sex", *kind.birth_text, *kind.birth_numbers))
-    patients.refuse_differing_rows("patient", problem="is a patient with two rows that differ")
+    if not is_4:
+        patients.parse_dates("dob", how.date_format)
+    else:
+        problem, remedy = "is a negative age", "Write completed years."
+        is_negative = pl.col("anchor_age") < 0
+        patients.refuse(is_negative, Reason.BAD_AGE, "anchor_age", problem, remedy)
+    patients.one_row_each("patient")
     return patients, read
 
 
@@ -244,32 +203,21 @@ def _read_admissions(path: Path, how: LoadOptions) -> tuple[RowFilter, pl.DataFr
     admissions.parse_numbers("patient", Reason.BAD_ID)
     admissions.parse_numbers("visit", Reason.BAD_ID)
     admissions.parse_dates("time", how.date_format)
-    admissions.drop_repeated_rows(("visit", "patient", "time"))
-    admissions.refuse_differing_rows(
-        "visit", problem="is an admission with two rows that differ, in patient or time"
-    )
+    admissions.one_row_each("visit")
     return admissions, read
 
 
-def _add_age(admissions: RowFilter, patients: RowFilter, kind: _Kind) -> None:
+def _add_age(admissions: RowFilter, patients: RowFilter, *, is_4: bool) -> None:
     """Join sex and age, in completed years at the admission; sort and number the admissions."""
-    if kind is _MIMIC3:
-        age = completed_years("dob", "time")
-    else:
+    age = completed_years("dob", "time")
+    if is_4:
         years = pl.col("time").dt.year() - pl.col("anchor_year")
-        is_hidden = pl.col("anchor_age") >= _ABOVE_89
-        age = pl.when(is_hidden).then(_ABOVE_89).otherwise(pl.col("anchor_age") + years)
+        is_hidden = pl.col("anchor_age") >= ABOVE_89
+        age = pl.when(is_hidden).then(ABOVE_89).otherwise(pl.col("anchor_age") + years)
     admissions.frame = admissions.frame.join(
         patients.frame.drop("line"), on="patient", maintain_order="left"
     ).with_columns(age=age)
-    admissions.refuse(
-        pl.col("age") < 0,
-        Reason.BEFORE_BIRTH,
-        column="time",
-        problem=f"is before the patient's birth by {kind.birth_is_from}: the age would be "
-        "negative",
-        remedy="Correct one of them.",
-    )
+    admissions.refuse(pl.col("age") < 0, Reason.BEFORE_BIRTH, "time")
     admissions.frame = admissions.frame.sort("patient", "time", "visit").with_row_index("number")
 
 
@@ -282,15 +230,10 @@ def _add_visit(diagnoses: RowFilter, admissions: RowFilter, visits_read: pl.Seri
     number = pl.col("hadm_id").replace_strict(
         kept["visit"], kept["number"], default=None, return_dtype=pl.UInt32
     )
-    diagnoses.frame = diagnoses.frame.with_columns(visit=number)
+    diagnoses.add(visit=number)
     is_lost = pl.col("visit").is_null()
     diagnoses.drop(is_lost & ~is_in("hadm_id", visits_read), Reason.UNKNOWN_ADMISSION)
     diagnoses.drop(is_lost, Reason.ADMISSION_DROPPED)
-    diagnoses.refuse(
-        pl.col("patient") != pl.lit(kept["patient"]).gather(pl.col("visit")),
-        Reason.WRONG_PATIENT,
-        column="patient",
-        problem="is not the patient whom ADMISSIONS names for this admission",
-        remedy="Correct one of them.",
-    )
+    its_patient = pl.lit(kept["patient"]).gather(pl.col("visit"))
+    diagnoses.refuse(pl.col("patient") != its_patient, Reason.WRONG_PATIENT, "patient")
     diagnoses.frame = diagnoses.frame.drop("patient", "hadm_id")

@@ -10,10 +10,9 @@ from typing import Any
 import polars as pl
 
 from ehr_course.errors import InputError
-from ehr_course.sources.code_rows import OLDEST, cohort_of_rows
-from ehr_course.sources.cohort import Change, Cohort, Reason
+from ehr_course.sources.code_table import OLDEST, cohort_of_rows
+from ehr_course.sources.cohort import Change, Cohort, LoadOptions, Reason
 from ehr_course.sources.grouping import completed_years
-from ehr_course.sources.options import TableOptions
 from ehr_course.sources.row_filter import RowFilter, is_in
 from ehr_course.sources.tables import (
     check_not_lfs_pointer,
@@ -33,7 +32,7 @@ _A_LIST = (
 # ------------------------------------------------------------------ lists of visits
 
 
-def load_visit_lists(path: Path, how: TableOptions) -> Cohort:
+def load_visit_lists(path: Path, how: LoadOptions) -> Cohort:
     """Load the JSON lists of visits that PyHealth and many generators work with.
 
     The file holds a list of patients, each a list of visits, each a list of codes; or a list of
@@ -107,7 +106,7 @@ def _codes_in(file: str, patients: list) -> Iterator[tuple]:
 # ------------------------------------------------------------------ OMOP
 
 
-def load_omop(folder: Path, how: TableOptions) -> Cohort:
+def load_omop(folder: Path, how: LoadOptions) -> Cohort:
     """Load patient records from OMOP's CONDITION_OCCURRENCE, and PERSON if it is there.
 
     A code is condition_source_value and a visit visit_occurrence_id; rows without either are
@@ -139,7 +138,7 @@ def load_omop(folder: Path, how: TableOptions) -> Cohort:
     return cohort_of_rows(conditions, how, other_tables=people, changed=changed, named=named)
 
 
-def _persons(path: Path, how: TableOptions) -> tuple[RowFilter, pl.Series]:
+def _persons(path: Path, how: LoadOptions) -> tuple[RowFilter, pl.Series]:
     """Return PERSON, one row each, and the ids of all rows, dropped ones included."""
     names, header = ("month_of_birth", "day_of_birth"), read_header(path)
     days = [name for name in names if name in header]
@@ -148,42 +147,34 @@ def _persons(path: Path, how: TableOptions) -> tuple[RowFilter, pl.Series]:
         path, name="PERSON", text={name: name for name in columns}, malformed=how.malformed
     )
     ids = people.frame["person_id"]
-    people.frame = people.frame.with_columns(pl.lit("").alias(n) for n in names if n not in days)
+    people.add(**{name: pl.lit("") for name in names if name not in days})
     sex = pl.col("gender_concept_id")
-    people.refuse(
-        ~sex.is_in(list(_OMOP_SEXES)),
-        Reason.BAD_SEX,
-        column="gender_concept_id",
-        problem="is not the concept of a sex that the records know",
-        remedy="Write 8507 (male) or 8532 (female).",
-    )
-    people.parse_numbers("year_of_birth", Reason.BAD_AGE)
-    people.refuse(
-        ~pl.col("year_of_birth").is_between(1, 9999),
-        Reason.BAD_AGE,
-        column="year_of_birth",
-        problem="is not a year",
-        remedy="Write it as 1950.",
-    )
+    remedy = "Write 8507 (male) or 8532 (female)."
+    is_known = sex.is_in(list(_OMOP_SEXES))
+    people.refuse(~is_known, Reason.BAD_SEX, "gender_concept_id", remedy=remedy)
+    year = "year_of_birth"
+    people.parse_numbers(year, Reason.BAD_AGE)
+    is_year = pl.col(year).is_between(1, 9999)
+    people.refuse(~is_year, Reason.BAD_AGE, year, "is not a year", "Write it as 1950.")
     # Without a day, 1 January makes completed years the difference of the years.
     month, day = pl.col("month_of_birth"), pl.col("day_of_birth")
     written = pl.concat_str(
-        "year_of_birth", month.replace("", "1"), day.replace("", "1"), separator="-"
+        year, month.replace("", "1"), day.replace("", "1"), separator="-"
     ).str.to_datetime("%Y-%m-%d", strict=False, time_unit="us")
     complete = pl.when((month != "") & (day != "")).then(written)
-    people.frame = people.frame.with_columns(
+    people.add(
         sex=sex.replace_strict(_OMOP_SEXES, default=None),
         impossible=written.is_null(),
-        birth=pl.coalesce(complete, pl.date("year_of_birth", 1, 1)),
+        birth=pl.coalesce(complete, pl.date(year, 1, 1)),
     )
-    _one_row_each(people, "person_id")
+    people.one_row_each("person_id")
     return people, ids
 
 
 # ------------------------------------------------------------------ Synthea
 
 
-def load_synthea(folder: Path, how: TableOptions) -> Cohort:
+def load_synthea(folder: Path, how: LoadOptions) -> Cohort:
     """Load patient records from Synthea's conditions.csv, patients.csv and encounters.csv.
 
     Synthea writes SNOMED CT codes: give a code map, or put ICD codes into the column CODE. A
@@ -198,7 +189,7 @@ def load_synthea(folder: Path, how: TableOptions) -> Cohort:
     )
     patients_read = patients.frame["person_id"]
     patients.parse_dates("birth", how.date_format)
-    _one_row_each(patients, "person_id")
+    patients.one_row_each("person_id")
     encounters = read_table(
         paths["encounters"],
         name="encounters",
@@ -206,10 +197,9 @@ def load_synthea(folder: Path, how: TableOptions) -> Cohort:
         malformed=how.malformed,
     )
     encounters_read = encounters.frame["visit"]
-    # 2010-03-05T12:34:56Z
-    encounters.frame = encounters.frame.with_columns(pl.col("time").str.strip_suffix("Z"))
+    encounters.add(time=pl.col("time").str.strip_suffix("Z"))  # 2010-03-05T12:34:56Z
     encounters.parse_dates("time", how.date_format)
-    _one_row_each(encounters, "visit")
+    encounters.one_row_each("visit")
     conditions = read_table(
         paths["conditions"],
         name="conditions",
@@ -228,11 +218,6 @@ def load_synthea(folder: Path, how: TableOptions) -> Cohort:
 # ------------------------------------------------------------------ both
 
 
-def _one_row_each(table: RowFilter, column: str) -> None:
-    table.drop_repeated_rows([name for name in table.frame.columns if name != "line"])
-    table.refuse_differing_rows(column, problem="stands in two rows that differ")
-
-
 def _add_people(
     conditions: RowFilter, people: RowFilter, people_read: pl.Series, *, born: str
 ) -> None:
@@ -244,27 +229,18 @@ def _add_people(
     people.frame = people.frame.join(
         first_visits, on="person_id", how="left", maintain_order="left"
     )
-    people.refuse(
-        (completed_years("birth", "first_visit") > OLDEST).fill_null(False),
-        Reason.BAD_AGE,
-        column=born,
-        problem=f"makes this patient older than {OLDEST} at the first visit",
-        remedy="Correct it, or the date of that visit.",
-    )
+    is_too_old = (completed_years("birth", "first_visit") > OLDEST).fill_null(False)
+    problem = f"makes this patient older than {OLDEST} at the first visit"
+    remedy = "Correct it, or the date of that visit."
+    people.refuse(is_too_old, Reason.BAD_AGE, born, problem, remedy)
     who = people.frame.select("sex", "birth", patient="person_id", known=True)
     conditions.frame = conditions.frame.join(who, on="patient", how="left", maintain_order="left")
     conditions.drop(~is_in("patient", people_read), Reason.UNKNOWN_PATIENT)
     conditions.drop(pl.col("known").is_null(), Reason.PATIENT_DROPPED)
-    conditions.frame = (
-        conditions.frame.with_columns(began=pl.col("time").min().over("visit"))
-        .with_columns(age=completed_years("birth", "began"))
-        .drop("known", "birth", "began")
-    )
+    conditions.add(began=pl.col("time").min().over("visit"))
+    conditions.add(age=completed_years("birth", "began"))
+    conditions.frame = conditions.frame.drop("known", "birth", "began")
+    conditions.refuse(pl.col("age") < 0, Reason.BEFORE_BIRTH, "time")
     too_late = f"is over {OLDEST} years after the patient's birth"
-    for bad, reason, problem in (
-        (pl.col("age") < 0, Reason.BEFORE_BIRTH, "is before the patient's birth"),
-        (pl.col("age") > OLDEST, Reason.NO_AGE, too_late),
-    ):
-        conditions.refuse(
-            bad, reason, column="time", problem=problem, remedy="Correct one of them."
-        )
+    is_late = pl.col("age") > OLDEST
+    conditions.refuse(is_late, Reason.NO_AGE, "time", too_late, "Correct one of them.")

@@ -9,8 +9,34 @@ from itertools import product
 import polars as pl
 
 from ehr_course.errors import InputError
-from ehr_course.sources.cohort import Drop, Reason, TableReport
-from ehr_course.sources.options import Malformed
+from ehr_course.sources.cohort import Drop, Malformed, Reason, TableReport
+
+_NOT_WHOLE = ("is not a whole number", "Write digits alone.")
+_FAULTS = {
+    Reason.BAD_ID: _NOT_WHOLE,
+    Reason.BAD_SEQ_NUM: _NOT_WHOLE,
+    Reason.BAD_AGE: _NOT_WHOLE,
+    Reason.NO_AGE: ("is not an age in years", "Write 0 to 130 or > 89, or leave the column out."),
+    Reason.BAD_SEX: ("is not a sex that the records know", "Write F or M."),
+    Reason.BAD_DATE: ("is not a date", "Write it as 2101-01-31 17:05:00."),
+    Reason.BAD_CODE: (
+        "does not have the shape of an ICD diagnosis code",
+        "Keep codes as text, with their leading zeros.",
+    ),
+    Reason.BAD_VERSION: ("is not an ICD version", "Write 9 or 10."),
+    Reason.BEFORE_BIRTH: (
+        "is before the patient's birth: the age would be negative",
+        "Correct one of them.",
+    ),
+    Reason.ROWS_DIFFER: ("stands in two rows that differ", "Keep the right one."),
+    Reason.WRONG_PATIENT: (
+        "is not the patient whom ADMISSIONS names for this admission",
+        "Correct one of them.",
+    ),
+    Reason.NO_PATIENT: ("stands where a row needs its patient", "Write it for every code."),
+    Reason.NO_VISIT: ("stands where a row needs its visit", "Write it for every code."),
+}
+"""What an error says of a malformed value, after the value, and what the reader can do."""
 
 _DATE_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
 
@@ -50,7 +76,7 @@ class RowFilter:
     ) -> None:
         """Start with all rows kept; spelling says how the file spells a column of frame."""
         self.name = name
-        self.file = name if file is None else file
+        self.file = file or name
         self.frame = frame
         self.rows_read = frame.height
         self.place = place
@@ -58,9 +84,13 @@ class RowFilter:
         self._spelling = spelling or {}
         self._drops: dict[Reason, Drop] = {}
 
+    def add(self, **columns: pl.Expr | pl.Series) -> None:
+        """Add columns to the frame, or replace them."""
+        self.frame = self.frame.with_columns(**columns)
+
     def drop(self, bad: pl.Expr, reason: Reason) -> None:
         """Drop the rows for which bad holds, counted under the reason."""
-        mask = self.frame.select(bad.alias("bad"))["bad"]
+        mask = self.frame.select(bad.fill_null(False).alias("bad"))["bad"]
         if mask.any():
             self._count(reason, self.frame.filter(mask)["line"])
             self.frame = self.frame.filter(~mask)
@@ -84,10 +114,10 @@ class RowFilter:
         self,
         bad: pl.Expr,
         reason: Reason,
-        *,
         column: str,
-        problem: str,
-        remedy: str,
+        problem: str | None = None,
+        remedy: str | None = None,
+        *,
         among: pl.Expr | None = None,
     ) -> None:
         """Raise at the first row for which bad holds, or drop all such rows if malformed="drop".
@@ -97,8 +127,8 @@ class RowFilter:
                 most.
             reason: what the report calls it.
             column: the column at fault.
-            problem: what is wrong with its value, after the value: "is not a date".
-            remedy: what the reader can do.
+            problem: what is wrong with its value, after the value; by default that of the reason.
+            remedy: what the reader can do; by default that of the reason.
             among: true for the rows that could have such a value; by default all.
         """
         rows = self.frame.filter(bad) if self._malformed == "raise" else None
@@ -114,11 +144,12 @@ class RowFilter:
             drop_them = (
                 f"{rows.height:,} of {n_rows:,} rows have this fault, too many to leave out."
             )
+        what, advice = _FAULTS.get(reason, ("", ""))
         raise InputError(
             self.file,
             f"{self.place(first['line'])}, column {self.spelled(column)!r}",
-            f"{shown} {problem}",
-            f"{remedy} {drop_them}",
+            f"{shown} {problem or what}",
+            f"{remedy or advice} {drop_them}",
         )
 
     def spelled(self, column: str) -> str:
@@ -134,48 +165,34 @@ class RowFilter:
 
     def parse_numbers(self, column: str, reason: Reason) -> None:
         """Turn a column of text into whole numbers."""
-        self._parse(
-            self.numbers_in(column),
-            reason,
-            problem="is not a whole number",
-            remedy="Write digits alone.",
-        )
+        self._parse(self.numbers_in(column), reason)
 
     def parse_dates(self, column: str, date_format: str | None = None) -> None:
         """Turn a column of text into times of microsecond precision."""
         parsed = parsed_dates(self.frame[column], date_format)
-        self._parse(
-            parsed,
-            Reason.BAD_DATE,
-            problem="is not a date",
-            remedy=_how_to_read(self.frame[column].filter(parsed.is_null())),
-        )
+        unread = self.frame[column].filter(parsed.is_null())
+        self._parse(parsed, Reason.BAD_DATE, _how_to_read(unread))
 
-    def _parse(self, parsed: pl.Series, reason: Reason, *, problem: str, remedy: str) -> None:
+    def _parse(self, parsed: pl.Series, reason: Reason, remedy: str | None = None) -> None:
         column = parsed.name
-        self.frame = self.frame.with_columns(parsed.alias("parsed"))
-        bad = pl.col("parsed").is_null()
-        self.refuse(bad, reason, column=column, problem=problem, remedy=remedy)
+        self.add(parsed=parsed)
+        self.refuse(pl.col("parsed").is_null(), reason, column, remedy=remedy)
         self.frame = self.frame.drop(column).rename({"parsed": column})
+
+    def one_row_each(self, column: str) -> None:
+        """Drop repeated rows, and refuse all rows of an id that has several others."""
+        self.drop_repeated_rows(name for name in self.frame.columns if name != "line")
+        bad = pl.col(column).is_duplicated()
+        rows = self.frame.filter(bad).sort("line")
+        problem, _ = _FAULTS[Reason.ROWS_DIFFER]
+        if not rows.is_empty():
+            twice = rows.filter(pl.col(column) == rows[column][0])["line"]
+            problem += f" ({' and '.join(self.examples(twice))})"
+        self.refuse(bad, Reason.ROWS_DIFFER, column, problem)
 
     def drop_repeated_rows(self, columns: Iterable[str]) -> None:
         """Drop rows that repeat an earlier row in these columns."""
         self.drop(~pl.struct(*columns).is_first_distinct(), Reason.SAME_ROW)
-
-    def refuse_differing_rows(self, column: str, *, problem: str) -> None:
-        """Refuse all rows of an id that has several; call drop_repeated_rows first."""
-        bad = pl.col(column).is_duplicated()
-        rows = self.frame.filter(bad).sort("line")
-        if not rows.is_empty():
-            same = rows.filter(pl.col(column) == rows[column][0])["line"]
-            problem += f" ({' and '.join(self.examples(same))})"
-        self.refuse(
-            bad,
-            Reason.ROWS_DIFFER,
-            column=column,
-            problem=problem,
-            remedy="Keep the right one.",
-        )
 
     def account(self) -> TableReport:
         """Return the table's account; kept rows count as used."""
@@ -228,7 +245,7 @@ def _date(text: str, date_format: str) -> datetime | None:
 
 def _how_to_read(texts: pl.Series) -> str:
     """Advise on texts that are not dates in the known formats."""
-    remedy = "Write it as 2101-01-31 17:05:00."
+    _, remedy = _FAULTS[Reason.BAD_DATE]
     some = texts.filter(texts != "").unique().sort().head(_DATES_LOOKED_AT).to_list()
     read = {
         day + hour: sum(_date(text, day + hour) is not None for text in some)

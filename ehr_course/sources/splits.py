@@ -38,20 +38,10 @@ def split_by_patient(
             above 0 must give at least one patient.
         seed: of the draw.
     """
-    check_fractions(fractions)
     check_one_record_each(records)
     subject_ids = sorted(record.subject_id for record in records)
-    shuffled = np.random.default_rng(seed).permutation(np.array(subject_ids, dtype=np.int64))
-    ends = [round(math.fsum(fractions[: part + 1]) * len(shuffled)) for part in range(3)]
-    parts = [set(ids.tolist()) for ids in np.split(shuffled, ends[:2])]
-    for part, fraction in zip(parts, fractions, strict=True):
-        if fraction > 0 and not part:
-            raise InputError(
-                "records",
-                "",
-                f"{len(subject_ids)} patients are too few for a part of {fraction:g}",
-                "Take more patients, or a larger fraction.",
-            )
+    drawn = draw_parts(len(subject_ids), fractions, seed, of="patients")
+    parts = [{subject_ids[place] for place in part} for part in drawn]
     return Split(*([record for record in records if record.subject_id in part] for part in parts))
 
 
@@ -67,8 +57,14 @@ def check_one_record_each(records: Sequence[PatientRecord]) -> None:
             )
 
 
-def check_fractions(fractions: tuple[float, float, float]) -> None:
-    """Raise an InputError unless fractions are three shares of one whole."""
+def draw_parts(
+    count: int, fractions: tuple[float, float, float], seed: int, *, of: str
+) -> list[list[int]]:
+    """Draw the places 0 to count - 1 into three parts; of says what they are the places of.
+
+    Raises:
+        InputError: if fractions are not three shares of one whole, or a part would be empty.
+    """
     if (
         len(fractions) != 3
         or not all(0 <= fraction <= 1 for fraction in fractions)
@@ -80,3 +76,10 @@ def check_fractions(fractions: tuple[float, float, float]) -> None:
             f"{tuple(fractions)!r} are not three shares of one whole",
             "Give three numbers of at least 0 that add up to 1, as (0.8, 0.1, 0.1).",
         )
+    ends = [round(math.fsum(fractions[: part + 1]) * count) for part in range(2)]
+    parts = np.split(np.random.default_rng(seed).permutation(count), ends)
+    for part, fraction in zip(parts, fractions, strict=True):
+        if fraction > 0 and not len(part):
+            problem = f"{count} {of} are too few for a part of {fraction:g}"
+            raise InputError("split", "", problem, f"Take more {of}, or a larger fraction.")
+    return [part.tolist() for part in parts]

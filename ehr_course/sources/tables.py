@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from ehr_course.errors import InputError
-from ehr_course.sources.options import Malformed
+from ehr_course.sources.cohort import Malformed
 from ehr_course.sources.row_filter import RowFilter
 
 LONGEST_LINE = 16 * 2**20

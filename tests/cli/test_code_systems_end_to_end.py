@@ -19,7 +19,7 @@ from ehr_course.cli.prepare import open_prepared
 from ehr_course.code_system import CodeSystem
 from ehr_course.records import PatientRecord, Visit, system_of
 from ehr_course.sources.any_cohort import load_cohort
-from ehr_course.sources.code_translation import equivalent
+from ehr_course.sources.codes import equivalent
 from ehr_course.sources.meds import write_meds
 from ehr_course.sources.synthetic import Dirt, make_cohort, write_mimic4
 

@@ -16,8 +16,8 @@ import small_tables
 
 from ehr_course.batches.prepared_notes import read_prepared
 from ehr_course.cli.prepare import open_prepared
+from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.meds import load_meds, write_meds
-from ehr_course.sources.mimic import load
 from ehr_course.sources.note_corpus import split_notes
 from ehr_course.sources.splits import split_by_patient
 from ehr_course.sources.synthetic import Dirt, make_cohort, make_notes, write_mimic3
@@ -123,7 +123,7 @@ def test_mimic3_tables_and_what_became_of_their_rows(ehr_course, tmp_path):
         *("--out", tmp_path / "out"),
     )
     assert done.exit_code == 0
-    cohort = load(tmp_path / "tables", malformed="drop")
+    cohort = load_cohort(tmp_path / "tables", malformed="drop")
     assert str(cohort.report) in done.stdout
     assert (tmp_path / "out" / "load_report.txt").read_text(encoding="utf-8") == (
         f"{cohort.report}\nin the records: {size_of(cohort.records)}\n"
@@ -276,7 +276,7 @@ def test_a_meds_dataset_with_null_times(ehr_course, tmp_path):
 def test_one_patient_is_no_cohort(ehr_course, tmp_path):
     said = refused(ehr_course, tmp_path, "--patients", 1)
     assert said == (
-        "records: 1 patients are too few for a part of 0.1. "
+        "split: 1 patients are too few for a part of 0.1. "
         "Take more patients, or a larger fraction.\n"
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from ehr_course import icd9
 from ehr_course.errors import InputError
-from ehr_course.sources.code_tables import load_frame
+from ehr_course.sources.code_table import load_frame
 from ehr_course.sources.codes import SHARE_OF_CODES, SHARE_OF_ROWS
 from ehr_course.sources.mimic import load_mimic3
 

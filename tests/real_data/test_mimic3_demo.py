@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ehr_course import icd9
-from ehr_course.sources.mimic import load, load_mimic3
+from ehr_course.sources.any_cohort import load_cohort
+from ehr_course.sources.mimic import load_mimic3
 
 DEMO = Path(__file__).resolve().parents[3] / "shared" / "data" / "mimic3-demo"
 
@@ -126,4 +127,4 @@ def test_categories_need_four_characters_of_an_e_code(cohort):
 
 
 def test_the_demo_is_recognised(cohort):
-    assert load(DEMO) == cohort
+    assert load_cohort(DEMO) == cohort

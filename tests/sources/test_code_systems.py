@@ -15,8 +15,8 @@ from ehr_course.errors import InputError
 from ehr_course.icd import translate
 from ehr_course.records import system_of
 from ehr_course.sources.any_cohort import load_cohort
-from ehr_course.sources.code_tables import load_frame
-from ehr_course.sources.code_translation import equivalent
+from ehr_course.sources.code_table import load_frame
+from ehr_course.sources.codes import equivalent
 from ehr_course.sources.cohort import Equivalence, Reason
 from ehr_course.sources.meds import load_meds, write_meds
 from ehr_course.sources.mimic import load_mimic3, load_mimic4
@@ -267,9 +267,11 @@ def test_a_column_says_the_version():
     assert load_frame(spelled, map_to="ICD9CM").records == (
         load_frame(frame, map_to="ICD9CM").records
     )
-    with pytest.raises(InputError, match="row 2, column 'icd_version': '11' is no ICD version"):
+    with pytest.raises(InputError, match="row 2, column 'icd_version': '11' is not an ICD"):
         load_frame(table(*rows, version=[9, 11, 10]))
-    with pytest.raises(InputError, match="row 2, column 'icd_version': an empty value is no ICD"):
+    with pytest.raises(
+        InputError, match="row 2, column 'icd_version': an empty value is not an ICD"
+    ):
         load_frame(table(*rows, version=[9, None, 10]))
 
 

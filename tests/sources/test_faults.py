@@ -11,8 +11,9 @@ import yaml
 from small_tables import ADMISSIONS, PATIENTS, write_tables, write_tables_4
 
 from ehr_course.errors import InputError
+from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.cohort import Reason
-from ehr_course.sources.mimic import load, load_mimic3
+from ehr_course.sources.mimic import load_mimic3
 
 FAULTS = yaml.safe_load((Path(__file__).parent / "faults.yml").read_text(encoding="utf-8"))
 
@@ -20,7 +21,7 @@ FAULTS = yaml.safe_load((Path(__file__).parent / "faults.yml").read_text(encodin
 def assert_refused(folder: Path, *parts: str) -> None:
     """Every part of the message is there, in this order."""
     with pytest.raises(InputError) as refused:
-        load(folder)
+        load_cohort(folder)
     message = str(refused.value)
     assert re.search(".*".join(map(re.escape, parts)), message, re.DOTALL), message
 
@@ -46,7 +47,7 @@ def test_a_fault_is_refused_where_it_stands(tmp_path, fault):
     "fault", [f for f in FAULTS if "counts" in f], ids=lambda fault: fault["says"][:60]
 )
 def test_a_malformed_value_is_dropped_and_counted_on_request(tmp_path, fault):
-    report = load(write_fault(tmp_path, fault), malformed="drop").report
+    report = load_cohort(write_fault(tmp_path, fault), malformed="drop").report
     dropped = {why: count for (_, why), count in report.dropped.items()}
     assert dropped[fault["counts"]] == (2 if fault["counts"] == Reason.ROWS_DIFFER else 1)
     for table in report.tables:
@@ -139,8 +140,8 @@ def test_dates_that_a_spreadsheet_wrote_are_read_on_request(tmp_path):
         'date_format="%m/%d/%Y %H:%M" (it could also be "%d/%m/%Y %H:%M")',
         "2 of 2 rows have this fault, too many to leave out.",
     )
-    found = load(folder, date_format="%m/%d/%Y %H:%M").records
-    assert found == load(write_tables(tmp_path / "iso")).records
+    found = load_cohort(folder, date_format="%m/%d/%Y %H:%M").records
+    assert found == load_cohort(write_tables(tmp_path / "iso")).records
 
 
 def test_tables_without_a_single_code(tmp_path):

@@ -17,7 +17,7 @@ from ehr_course import icd9
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord
 from ehr_course.sources.any_cohort import load_cohort
-from ehr_course.sources.code_tables import load_frame
+from ehr_course.sources.code_table import load_frame
 from ehr_course.sources.codes import (
     MANY_CODES,
     MANY_ROWS,

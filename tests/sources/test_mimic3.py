@@ -11,8 +11,9 @@ import pytest
 from small_tables import ADMISSIONS, DIAGNOSES, PATIENTS, write_tables
 
 from ehr_course.records import PatientRecord, Visit
+from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.cohort import Cohort, Reason
-from ehr_course.sources.mimic import load, load_mimic3
+from ehr_course.sources.mimic import load_mimic3
 from ehr_course.sources.synthetic import Dirt, make_cohort, write_mimic3
 
 RECORDS = (
@@ -52,7 +53,7 @@ def test_three_tables_become_records(tmp_path):
 
 
 def test_the_kind_of_folder_is_recognised(tmp_path):
-    assert load(write_tables(tmp_path)).records == RECORDS
+    assert load_cohort(write_tables(tmp_path)).records == RECORDS
 
 
 def test_names_of_files_and_columns_may_be_in_lower_case(tmp_path):

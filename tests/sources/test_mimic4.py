@@ -9,8 +9,9 @@ from small_tables import DIAGNOSES_4, write_tables_4
 
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord, Visit
+from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.cohort import Reason
-from ehr_course.sources.mimic import load, load_mimic4
+from ehr_course.sources.mimic import load_mimic4
 
 RECORDS_9 = (
     PatientRecord(1, "F", 54, (Visit(("4280",), datetime(2182, 5, 6, 22, 23), hadm_id=11),)),
@@ -49,11 +50,11 @@ def test_icd10_is_read_on_request(tmp_path):
 def test_the_tables_may_lie_in_hosp(tmp_path):
     write_tables_4(tmp_path / "hosp")
     assert load_mimic4(tmp_path, system="ICD9CM").records == RECORDS_9
-    assert load(tmp_path, system="ICD9CM").records == RECORDS_9
+    assert load_cohort(tmp_path, system="ICD9CM").records == RECORDS_9
 
 
 def test_the_kind_of_folder_is_recognised(tmp_path):
-    assert load(write_tables_4(tmp_path), system="ICD9CM").records == RECORDS_9
+    assert load_cohort(write_tables_4(tmp_path), system="ICD9CM").records == RECORDS_9
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair
-from ehr_course.sources import note_files, tables
+from ehr_course.sources import note_corpus, tables
 from ehr_course.sources.note_corpus import read_notes
 from ehr_course.sources.tables import read_table
 
@@ -113,7 +113,7 @@ def test_a_dialogue_with_two_summaries_is_not_guessed_at(tmp_path):
 
 @pytest.mark.parametrize("name", ["patient", "Discharge_Summary", "note-id", "section text"[:7]])
 def test_names_of_columns_are_shown(name):
-    assert note_files.found([name]) == f"found: {name}"
+    assert note_corpus.found([name]) == f"found: {name}"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_names_of_columns_are_shown(name):
     ],
 )
 def test_what_may_be_text_is_not_shown(name):
-    assert note_files.found([name]) == (
+    assert note_corpus.found([name]) == (
         "found: 1 column whose name is not shown, for it may be text of a note"
     )
 
@@ -166,7 +166,7 @@ def test_a_line_of_exactly_the_longest_length_is_read(tmp_path, end):
 
 
 def test_a_value_of_parquet_that_is_too_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(note_files, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(note_corpus, "LONGEST_LINE", 10_000)
     path = tmp_path / "notes.parquet"
     pl.DataFrame({"note": [NOTE, NOTE * 300], "summary": [SUMMARY] * 2}).write_parquet(path)
     with pytest.raises(InputError) as error:

@@ -73,8 +73,9 @@ def test_a_meds_dataset_is_the_one_that_is_named(tmp_path, name, fits):
 
 
 @pytest.mark.parametrize(("name", "fits"), PATTERNS)
-def test_a_shard_is_read_once_whatever_its_name_is(tmp_path, name, fits):
-    write_meds(RECORDS, tmp_path, patients_per_shard=20)
+def test_a_shard_is_read_once_whatever_its_name_is(tmp_path, name, fits, monkeypatch):
+    monkeypatch.setattr("ehr_course.sources.meds.PATIENTS_PER_SHARD", 20)
+    write_meds(RECORDS, tmp_path)
     data = tmp_path / "data"
     (data / "0.parquet").rename(data / f"{name}.parquet")
     (data / "1.parquet").rename(data / f"{fits}.parquet")

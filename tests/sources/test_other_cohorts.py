@@ -15,7 +15,7 @@ import pytest
 from ehr_course.errors import InputError
 from ehr_course.records import PartialRecord, PatientRecord
 from ehr_course.sources.any_cohort import load_cohort, read_code_map
-from ehr_course.sources.code_tables import load_frame, parse_columns
+from ehr_course.sources.code_table import load_frame, parse_columns
 from ehr_course.sources.cohort import Cohort
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.sources.any_cohort import VARIABLE, choose_patients, real_data
-from ehr_course.sources.mimic import load
+from ehr_course.sources.any_cohort import VARIABLE, choose_patients, load_cohort, real_data
 from ehr_course.sources.synthetic import make_cohort, write_mimic3
 
 
@@ -30,7 +29,7 @@ def test_with_a_folder_they_are_its_patients(
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     assert real_data() == tmp_path
     chosen = choose_patients(20, seed=3)
-    assert chosen == list(load(tmp_path, malformed="drop").records)
+    assert chosen == list(load_cohort(tmp_path, malformed="drop").records)
     assert len(chosen) == 15
 
 

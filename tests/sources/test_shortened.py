@@ -8,7 +8,7 @@ from small_tables import ADMISSIONS, DIAGNOSES, write_tables
 
 from ehr_course.errors import InputError
 from ehr_course.sources.any_cohort import load_cohort
-from ehr_course.sources.code_tables import load_frame
+from ehr_course.sources.code_table import load_frame
 from ehr_course.sources.cohort import Reason
 from ehr_course.sources.meds import load_meds
 from ehr_course.sources.mimic import load_mimic3, load_mimic4

@@ -30,14 +30,13 @@ numbers of a cluster.
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 import numpy as np
 
+from ehr_course.course_files import packaged_csv
 from ehr_course.icd import OLDEST, Eligibility, icd9
 from ehr_course.records import Sex
 
@@ -86,9 +85,10 @@ class CaseMix:
         return int(self.draw.max()) + 1
 
 
-def _table(name: str) -> list[dict[str, str]]:
-    file = resources.files("ehr_course.sources.synthetic") / name
-    return list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8"), newline="")))
+@cache
+def packaged_table(name: str) -> list[dict[str, str]]:
+    """The rows of a CSV file of this folder."""
+    return list(csv.DictReader(packaged_csv("ehr_course.sources.synthetic", name)))
 
 
 @cache
@@ -96,10 +96,10 @@ def load_case_mix(hospital: str = "general") -> CaseMix:
     """Read the tables of a hospital, once per hospital."""
     times = {
         row["cluster"]: int(row["times"])
-        for row in _table("hospitals.csv")
+        for row in packaged_table("hospitals.csv")
         if row["hospital"] == hospital
     }
-    cluster_rows = _table("clusters.csv")
+    cluster_rows = packaged_table("clusters.csv")
     names = tuple(dict.fromkeys(row["cluster"] for row in cluster_rows))
     index = {name: number for number, name in enumerate(names)}
     prevalence = np.zeros((len(names), len(SEXES), len(BANDS)), dtype=np.int64)
@@ -116,7 +116,7 @@ def load_case_mix(hospital: str = "general") -> CaseMix:
             boosted_by[number] = index[row["boosted_by"]]
             boost[number] = float(row["boost"])
 
-    rows = _table("case_mix.csv")
+    rows = packaged_table("case_mix.csv")
     codes = [icd9.normalize(row["code"]) for row in rows]
     rules = [icd9.who_can_have(code) for code in codes]
     kind_of_row = np.array([kinds[index[row["cluster"]]] for row in rows])
@@ -194,7 +194,7 @@ def _exclusive(
         return [row for row in by_rank if codes[row].startswith(undotted)]
 
     in_visit, in_life = [], []
-    for rule in _table("exclusive.csv"):
+    for rule in packaged_table("exclusive.csv"):
         some = beginning_with(rule["codes"])
         if rule["not_with"]:
             others = beginning_with(rule["not_with"])

@@ -13,14 +13,11 @@ codes; the General Equivalence Mappings would give unspecified ones. Its columns
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
-from importlib import resources
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +25,7 @@ import numpy as np
 from ehr_course.errors import InputError
 from ehr_course.icd import icd9
 from ehr_course.records import PatientRecord, Visit
+from ehr_course.sources.synthetic.case_mix import packaged_table
 from ehr_course.sources.synthetic.draws import hashed
 
 ICD10_FROM = datetime(2015, 10, 1)
@@ -126,8 +124,7 @@ def _visit_in_icd10(
 @cache
 def _choices() -> dict[str, tuple[_Choice, ...]]:
     """What each ICD-9-CM code becomes, choices that ask for another code first."""
-    file = resources.files("ehr_course.sources.synthetic") / "icd10_codes.csv"
-    rows = list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8"), newline="")))
+    rows = packaged_table("icd10_codes.csv")
     found: dict[str, list[_Choice]] = {}
     keyed = itertools.groupby(rows, key=lambda row: (row["icd9"], row["with"]))
     for place, ((code, beside), its_rows) in enumerate(keyed):

@@ -7,7 +7,6 @@ to treat.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
@@ -19,6 +18,7 @@ import yaml
 from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair, PatientRecord
+from ehr_course.sources.synthetic.case_mix import packaged_table
 from ehr_course.sources.synthetic.draws import hashed
 
 Drugs = Literal["common", "unseen"]
@@ -45,7 +45,7 @@ def drug_names(drugs: Drugs) -> tuple[str, ...]:
     (True, True)
     """
     _check_drugs(drugs, "drug_names")
-    return tuple(row["name"] for row in _rows("drugs.csv") if row["group"] == drugs)
+    return tuple(row["name"] for row in packaged_table("drugs.csv") if row["group"] == drugs)
 
 
 def make_notes(
@@ -230,7 +230,7 @@ def _pool(drug_class: str, drugs: Drugs, age: int) -> tuple[str, ...]:
     """The names of a class that suit a patient's age."""
     return tuple(
         row["name"]
-        for row in _rows("drugs.csv")
+        for row in packaged_table("drugs.csv")
         if (row["class"], row["group"]) == (drug_class, drugs) and int(row["first_age"]) <= age
     )
 
@@ -238,14 +238,14 @@ def _pool(drug_class: str, drugs: Drugs, age: int) -> tuple[str, ...]:
 @cache
 def _usable_classes(age: int) -> tuple[str, ...]:
     """The classes with a name in both groups for the age."""
-    classes = dict.fromkeys(row["class"] for row in _rows("drugs.csv"))
+    classes = dict.fromkeys(row["class"] for row in packaged_table("drugs.csv"))
     return tuple(c for c in classes if all(_pool(c, group, age) for group in get_args(Drugs)))
 
 
 @cache
 def _finding(code: str) -> _Finding:
     """What the longest known prefix of a code means; the empty prefix covers all others."""
-    table = {row["prefix"]: row for row in _rows("findings.csv")}
+    table = {row["prefix"]: row for row in packaged_table("findings.csv")}
     row = next(table[code[:n]] for n in range(len(code), -1, -1) if code[:n] in table)
     return _Finding(row["finding"], row["complaint"], row["class"])
 
@@ -255,12 +255,6 @@ def _findings_of(codes: Sequence[str]) -> list[_Finding]:
     other = _finding("")
     in_order = sorted(codes, key=lambda code: code.startswith("V"))
     return [finding for finding in map(_finding, in_order) if finding != other] or [other]
-
-
-@cache
-def _rows(name: str) -> list[dict[str, str]]:
-    text = (files("ehr_course.sources.synthetic") / name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
 
 
 @cache

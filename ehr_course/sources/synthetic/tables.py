@@ -17,15 +17,13 @@ from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.icd import code_meaning, icd9
 from ehr_course.records import MAX_AGE, PatientRecord
+from ehr_course.sources.mimic import ABOVE_89
 from ehr_course.sources.synthetic.dirt import Dirt, Planted, Tables, plant
 from ehr_course.sources.synthetic.draws import hashed
 from ehr_course.sources.synthetic.icd10_coding import first_day
 
 ABOVE_89_YEARS = 300
 """MIMIC-III writes the birth of a patient above 89 this long before the first admission."""
-
-ABOVE_89 = 91
-"""The anchor_age that MIMIC-IV writes for everyone older than 89."""
 
 _BIRTHDAYS, _STAYS, _ANCHORS = 10, 11, 40  # streams of random numbers
 _LONGEST_STAY = 12.0  # days
