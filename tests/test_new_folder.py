@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
-def full(tmp_path):
-    folder = tmp_path / "full"
+def full(tmp_path, request):
+    folder = tmp_path / getattr(request, "param", "full")
     folder.mkdir()
     (folder / "kept.txt").write_text("old", encoding="utf-8")
     return folder
@@ -49,12 +49,13 @@ def test_a_full_folder_is_refused_and_stays(full):
     assert names(full) == ["kept.txt"]
 
 
+@pytest.mark.parametrize("full", ["full", "old", "full.old"], indirect=True)
 def test_a_full_folder_is_replaced_as_a_whole_on_request(full):
     with new_folder(full, overwrite=True) as unfinished:
         (unfinished / "new.txt").touch()
         assert names(full) == ["kept.txt"]
     assert names(full) == ["new.txt"]
-    assert names(full.parent) == ["full"]
+    assert names(full.parent) == [full.name]
 
 
 def test_what_fails_on_the_way_leaves_everything_as_it_was(full):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import re
 from pathlib import Path
@@ -13,7 +14,8 @@ from small_tables import ADMISSIONS, PATIENTS, write_tables, write_tables_4
 from ehr_course.errors import InputError
 from ehr_course.sources.any_cohort import load_cohort
 from ehr_course.sources.cohort import Reason
-from ehr_course.sources.mimic import load_mimic3
+from ehr_course.sources.mimic import load_mimic3, load_mimic4
+from ehr_course.sources.tables import LONGEST_LINE
 
 FAULTS = yaml.safe_load((Path(__file__).parent / "faults.yml").read_text(encoding="utf-8"))
 
@@ -61,7 +63,35 @@ def test_a_folder_that_holds_no_tables(tmp_path):
     (tmp_path / "more").mkdir()
     looked = "Put PATIENTS.csv or PATIENTS.csv.gz, ADMISSIONS.csv or"
     assert_refused(tmp_path, "found: more/, notes.txt", looked)
-    assert_refused(tmp_path / "notes.txt", "notes.txt: this is a file. Name the folder")
+    assert_refused(tmp_path / "notes.txt", "notes.txt: this kind of file is not read. Name a .csv")
+    with pytest.raises(InputError, match=r"notes\.txt: this is a file\. Name the folder"):
+        load_mimic3(tmp_path / "notes.txt")
+
+
+def test_an_option_that_no_loader_has_names_the_loader(tmp_path):
+    with pytest.raises(TypeError, match=r"^load_mimic4\(\) got .* argument 'icd_version'"):
+        load_mimic4(tmp_path, icd_version=9)
+
+
+@pytest.mark.parametrize("mark", ["", '"'])
+def test_a_line_that_is_too_long_is_refused_without_its_value(tmp_path, mark):
+    limit = csv.field_size_limit()
+    value = f"{mark}{'secret' * (LONGEST_LINE // 6 + 1)}{mark}"
+    with pytest.raises(InputError) as refused:
+        load_cohort(write_tables(tmp_path, admissions=ADMISSIONS.replace("FALL", value)))
+    assert str(refused.value).startswith("ADMISSIONS.csv, line 3: the row that begins here is")
+    assert "secret" not in str(refused.value)
+    assert csv.field_size_limit() == limit
+
+
+def test_a_long_value_is_shown_in_part(tmp_path):
+    folder = write_tables(tmp_path, patients=PATIENTS.replace("M,2050", f"{'x' * 300},2050"))
+    assert_refused(folder, f"'{'x' * 200}' is not a sex")
+
+
+def test_line_ends_that_windows_wrote_twice(tmp_path):
+    folder = write_tables(tmp_path, admissions=ADMISSIONS.replace("\n", "\r\r\n"))
+    assert load_cohort(folder).records == load_cohort(write_tables(tmp_path / "plain")).records
 
 
 def test_a_table_that_is_missing_or_there_twice(tmp_path):

@@ -524,7 +524,7 @@ def test_snomed_codes_need_a_code_map(tmp_path):
     ("text", "said"),
     [
         ("from,icd\n1,486\n", "column 'TO' is missing"),
-        ("from,to\n1,486\n1,4280\n", "line 2, column 'from': '1' has two rows"),
+        ("from,to\n1,486\n1,4280\n", "line 2, column 'from': '1' stands in two rows"),
         ("from,to\n1,486\n2,\n", "line 3: a code is missing"),
     ],
 )
