@@ -109,7 +109,7 @@ def count_ends(model: PromptBart, dataset: RecordDataset) -> Ends:
 
 
 def _as_written(logits: Tensor, ids: Tensor, visits: Tensor, tokenizer: CodeTokenizer) -> Tensor:
-    """The probabilities of the tokens that can follow, as PatientWriting draws them."""
+    """The probabilities of the tokens that can follow, as they are drawn in writing."""
     first_code = tokenizer.first_code_id
     is_code, length = ids >= first_code, ids.shape[1]
     same_visit = (visits[:, :, None] == visits[:, None]) & is_code[:, None]
@@ -127,18 +127,12 @@ def _as_written(logits: Tensor, ids: Tensor, visits: Tensor, tokenizer: CodeToke
     return logits.masked_fill(closed, -torch.inf).softmax(-1)
 
 
-def calibrate(
-    model: PromptBart, dataset: RecordDataset, *, sampling: Sampling = CALIBRATED, seed: int = 0
-) -> None:
+def calibrate(model: PromptBart, dataset: RecordDataset, *, seed: int = 0) -> None:
     """Fit the numbers that are added to the logits of codes and of ends.
 
     Args:
         model: a trained one with an end bias; it is put into evaluation mode.
         dataset: the patients that it has learned from.
-        sampling: how patients are to be drawn from it.
-
-    Raises:
-        InputError: if the model has no end bias.
     """
     if model.end_bias is None:
         raise InputError(
@@ -157,7 +151,7 @@ def calibrate(
             tokenizer,
             sample_profiles(records, n, seed=seed + number),
             seed=seed + number,
-            sampling=sampling,
+            sampling=CALIBRATED,
         )
         aim, so_far = n * real / len(records), _frequencies(written, tokenizer)
         change = ((aim + PRIOR_CODES) / (so_far + PRIOR_CODES)).log() / (1 + number)

@@ -453,7 +453,7 @@ class _Batch:
         real = (ids != pad).long()
         encoded, mask = self.model.encode(ids, None if real.all() else real, **people)
         self.mask: Tensor | None = mask
-        self.encoded: Tensor = encoded.last_hidden_state
+        self.encoded: Tensor = encoded[0]
         self.cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         opening = self.written[: len(place), :3]
         self._forward(opening, opening, **people)

@@ -252,7 +252,7 @@ class PrefixTuned(nn.Module):
         encoder, decoder = base.model.encoder, base.model.decoder
         with ExitStack() as hooks:
 
-            def before(module: nn.Module, change: Callable[[Tensor, dict], dict]) -> None:
+            def before(module: nn.Module, change: Callable[[Any, dict], dict]) -> None:
                 """Change keyword arguments before the module gets them."""
 
                 def hook(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
 import torch
 from huggingface_hub.dataclasses import strict
@@ -848,7 +848,6 @@ class PromptBart(BartForConditionalGeneration):
             use_cache = False
         with self._attention_that_can_be_seen(kwargs):
             if encoder_outputs is None:
-                assert input_ids is not None
                 encoder_outputs, attention_mask = self.encode(
                     input_ids, attention_mask, x_num, x_cat, **kwargs
                 )
@@ -901,10 +900,14 @@ class PromptBart(BartForConditionalGeneration):
         if labels is not None:
             loss_sum, loss_count = self._language_model_loss(hidden, labels, pointed, ends)
             answers = self._ask(hidden, decoder_input_ids)
-            terms = (
-                LossTerm("language_model", loss_sum, loss_count),
-                *self._head_terms(answers, labels != NOT_SCORED, x_num, x_cat),
-            )
+            parts = [LossTerm("language_model", loss_sum, loss_count)]
+            for name, answer in (answers or {}).items():
+                head = cast("DemographicHead", self.heads[name])
+                truth = cast("Tensor", x_num if name == "age" else x_cat)[:, 0]
+                total, count = head.loss(answer, labels != NOT_SCORED, truth)
+                weight = getattr(self.config, f"{name}_weight")
+                parts.append(LossTerm(name, total, count, weight, head.per))
+            terms = tuple(parts)
             loss = weighted_total(terms, loss_counts(labels))
         # Beside a loss, logits are for metrics alone and need no gradient.
         with torch.set_grad_enabled(torch.is_grad_enabled() and labels is None):
@@ -925,7 +928,7 @@ class PromptBart(BartForConditionalGeneration):
 
     def encode(
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None,
         attention_mask: Tensor | None = None,
         x_num: Tensor | None = None,
         x_cat: Tensor | None = None,
@@ -937,6 +940,7 @@ class PromptBart(BartForConditionalGeneration):
             The encoder's output, (batch, n_prompts + source, d_model), and the attention mask
             extended by the prompts, (batch, n_prompts + source), or None if there was none.
         """
+        assert input_ids is not None, "a model without encoder_outputs needs input_ids"
         prompts = self._prompts(self.encoder_prompt, x_num, x_cat)
         tokens = self._tokens("", input_ids, prompts, input_ids)
         n_prompts = _n_positions(prompts)
@@ -1016,27 +1020,6 @@ class PromptBart(BartForConditionalGeneration):
         real = decoder_input_ids != self.config.pad_token_id
         real[:, 1:] &= decoder_input_ids[:, 1:] != self.config.eos_token_id
         return {name: head(hidden, real) for name, head in self.heads.items()}
-
-    def _head_terms(
-        self,
-        answers: dict[str, Tensor] | None,
-        scored: Tensor,
-        x_num: Tensor | None,
-        x_cat: Tensor | None,
-    ) -> Iterator[LossTerm]:
-        for name, answer in (answers or {}).items():
-            truth = x_num if name == "age" else x_cat
-            if truth is None:
-                raise InputError(
-                    "demographics",
-                    "x_num" if name == "age" else "x_cat",
-                    f"it is missing, and the {name} head learns from it",
-                    "Give both x_num and x_cat, or set the head's weight to 0.",
-                )
-            head = self.heads[name]
-            assert isinstance(head, DemographicHead)  # as `_heads` made it
-            weight = getattr(self.config, f"{name}_weight")
-            yield LossTerm(name, *head.loss(answer, scored, truth[:, 0]), weight, head.per)
 
     # ------------------------------------------------------------------ generation
 

@@ -61,27 +61,17 @@ class LoadedModel:
 
     def of_patients(self) -> tuple[PromptBart, CodeTokenizer]:
         """The model and tokenizer; an InputError unless they write patients."""
-        if isinstance(self.model, PromptBart) and isinstance(self.tokenizer, CodeTokenizer):
-            return self.model, self.tokenizer
-        raise InputError(
-            "model",
-            type(self.model).__name__,
-            "it writes summaries, but a model that writes patients is needed",
-            "Load a PromptBart.",
-        )
+        return self._of(PromptBart, "patients")
 
     def of_notes(self) -> tuple[PointerGenerator, WordTokenizer | NoteTokenizer]:
         """The model and tokenizer; an InputError unless they write summaries."""
-        if isinstance(self.model, PointerGenerator) and not isinstance(
-            self.tokenizer, CodeTokenizer
-        ):
+        return self._of(PointerGenerator, "summaries")
+
+    def _of(self, kind: type[Model], what: str) -> Any:
+        if isinstance(self.model, kind):
             return self.model, self.tokenizer
-        raise InputError(
-            "model",
-            type(self.model).__name__,
-            "it writes patients, but a model that writes summaries is needed",
-            "Load a PointerGenerator.",
-        )
+        found = type(self.model).__name__
+        raise InputError("model", found, f"it does not write {what}", f"Load a {kind.__name__}.")
 
 
 def save_model(

@@ -209,12 +209,3 @@ def test_a_head_does_not_read_the_codes_that_come_after(head_reads: str) -> None
 def test_an_impossible_setting_is_named(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         PromptBartConfig(**changes)
-
-
-@pytest.mark.parametrize(("missing", "head"), [("x_num", "age"), ("x_cat", "sex")])
-def test_a_head_without_its_truth_says_what_is_missing(missing: str, head: str) -> None:
-    model = model_with(prompt_encoder=False, prompt_decoder=False, **BOTH)
-    batch = batch_of([0])
-    del batch[missing]
-    with pytest.raises(InputError, match=f"{missing}: it is missing, and the {head} head"):
-        model(**batch)
