@@ -688,7 +688,10 @@ start = min(
 # %%
 rows = {"split by visits": [], "split by patients": []}
 fills = {row: [] for row in rows}
-for r in often[start : start + 6]:
+for number, r in enumerate(often[start : start + 6]):
+    for row in rows if number else ():  # dots between two patients
+        rows[row].append("…")
+        fills[row].append("paper")
     for i in range(len(r.visits)):
         held_out = (
             part[r.subject_id, i] != "training",
@@ -697,9 +700,6 @@ for r in often[start : start + 6]:
         for row, out in zip(rows, held_out):
             rows[row].append(str(i + 1))
             fills[row].append("code" if out else "encoder")
-    for row in rows:
-        rows[row].append("…")  # between two patients
-        fills[row].append("paper")
 draw_strips(
     rows, "Which of these patients are on both sides of a split?",
     fills=fills, key={"encoder": "training", "code": "validation or test"},

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import matplotlib.axes
 import matplotlib.colors
 import numpy as np
+from matplotlib.axis import Axis
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
@@ -36,6 +37,30 @@ Table = Mapping[str, Mapping[str, float | None]]
 BAR_FILLS = ("code", "encoder", "quiet", "decoder", "prompt")
 MOST_LISTED = 8
 """So many values of a row or a curve stand in an alternative text; of more, only some do."""
+
+
+class ChartAxes(matplotlib.axes.Axes):
+    """Axes whose words are as small as those of the other charts, if no size is given."""
+
+    def text(self, *args: Any, **options: Any) -> Any:
+        """Write a text, as matplotlib does."""
+        return super().text(*args, **_small(options))
+
+    def annotate(self, *args: Any, **options: Any) -> Any:
+        """Write a text beside a point, as matplotlib does."""
+        return super().annotate(*args, **_small(options))
+
+    def set_title(self, *args: Any, **options: Any) -> Any:
+        """Write a title above the axes, as matplotlib does."""
+        return super().set_title(*args, **_small(options))
+
+    def legend(self, *args: Any, **options: Any) -> Any:
+        """Draw a legend without a frame, as matplotlib does with one."""
+        return super().legend(*args, **{"fontsize": SMALL, "frameon": False, **options})
+
+
+def _small(options: dict[str, Any]) -> dict[str, Any]:
+    return options if {"size", "fontsize"} & set(options) else {"fontsize": SMALL, **options}
 
 
 @course_style()
@@ -74,7 +99,7 @@ def blank_chart(
     top = 0.7 if how else 0.46
     # Without pyplot the layout is computed when the picture is drawn, around all labels.
     picture.set_layout_engine("constrained", rect=(0.012, 0.02, 0.97, 0.98 - top / height))
-    axes = picture.subplots(1, columns, **options)
+    axes = picture.subplots(1, columns, subplot_kw={"axes_class": ChartAxes}, **options)
     for one in np.ravel(axes):
         one.set_prop_cycle(color=style.LINES, linestyle=style.DASHES)
         one.tick_params(labelsize=SMALL)
@@ -177,7 +202,9 @@ def draw_bars(
     for axes, name in zip(panels, names if inner == "columns" else [""], strict=True):
         axes.set(yticks=list(ticks), xticks=[], ylim=(max(places.values()) + 0.6, -0.6))
         axes.set_yticklabels([textwrap.fill(tick, 38) for tick in ticks.values()])
-        axes.tick_params(length=0, labelsize=SMALL if inner == "names" or len(ticks) > 5 else None)
+        axes.tick_params(
+            length=0, labelsize=style.TEXT if inner == "key" and len(ticks) <= 5 else SMALL
+        )
         axes.spines[:].set_visible(False)
         axes.axvline(0, color=MUTED, linewidth=0.9)
         axes.set_title(textwrap.fill(name, 60 // len(panels)), size=SMALL, loc="left")
@@ -249,7 +276,7 @@ def draw_dots(
         axes.set_yticklabels(names)
         axes.xaxis.set_major_locator(MaxNLocator(8 // len(panels) + 1))
         if "%" in form:
-            axes.xaxis.set_major_formatter(PercentFormatter(1))
+            _in_percent(axes.xaxis, [value for values in of.values() for value in values])
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.set_title(panel, size=SMALL, loc="left")
@@ -304,6 +331,8 @@ def draw_lines(
                       linewidth=1.8, marker=marker if len(curve) <= 20 else None, markersize=4,
                       label=name)  # fmt: skip
         axes.set(xlabel=across, ylabel=up if axes is np.ravel(all_axes)[0] else "")
+        if "%" in form:
+            _in_percent(axes.yaxis, [y for curve in of.values() for y in curve.values()])
         axes.set_title(panel, size=SMALL, loc="left")
     if len(panels) == 1:
         _name_ends(all_axes, panels[""], {name: look[0] for name, look in looks.items()}, form)
@@ -456,6 +485,14 @@ def _blues(shares: np.ndarray) -> list[list[str]]:
     fill = np.array(matplotlib.colors.to_rgb(FILLS["code"]))
     mixed = 1 - np.clip(shares, 0, 1)[..., None] * (1 - fill)
     return [[matplotlib.colors.to_hex(colour) for colour in row] for row in mixed]
+
+
+def _in_percent(axis: Axis, shares: Sequence[float]) -> None:
+    """Write an axis in percent; where no share is larger it ends at 100%."""
+    low, high = axis.get_view_interval()
+    axis.set_major_formatter(PercentFormatter(1, decimals=0 if high - low > 0.1 else None))
+    if max(shares) <= 1:
+        axis.set_view_interval(low, min(high, 1.0), ignore=True)
 
 
 def _look(place: int) -> tuple[str, Any, str]:
