@@ -76,27 +76,9 @@ from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.loops_to_test import Loop
 from ehr_course.exercises.tiny_training import TinyTraining, through_a_file
 from ehr_course.exercises.trainers_to_test import Stopped, Trainers
-from ehr_course.plots.drawings.loop_tests import (
-    draw_interrupted,
-    draw_probe,
-)
-from ehr_course.plots.drawings.loss_scale import (
-    draw_decay,
-    draw_orders,
-    draw_scales_compared,
-    draw_two_loops,
-    draw_without_scale,
-)
-from ehr_course.plots.drawings.training_loop import (
-    draw_loop,
-    draw_parts,
-    draw_processes,
-    draw_resumed,
-    draw_schedule,
-    draw_token_weights,
-)
+from ehr_course.plots.charts import blank_chart, draw_bars, draw_lines
+from ehr_course.plots.diagrams import draw_flow, draw_strips
 from ehr_course.plots.number_line import count_in_float16
-from ehr_course.plots.style import Picture
 from ehr_course.widgets.number_line import number_line_explorer
 
 
@@ -184,7 +166,13 @@ losses = {
 }
 
 # %%
-draw_two_loops(losses)
+draw_lines(
+    {name: dict(enumerate(of)) for name, of in losses.items()},
+    "Does the model learn without the marked line?",
+    across="steps taken",
+    up="loss (nats)",
+    warn=["without it"],
+)
 
 # %% tags=["hide-input"]
 # check: one training learns, the other does not
@@ -217,7 +205,25 @@ config = TrainingConfig(
 )
 
 # %%
-draw_loop(config)
+n_parts = config.gradient_accumulation_steps
+words = {
+    "1": f"learning rate:\n{config.warmup_steps} of {config.steps} steps\n"
+    f"up to {config.lr:g}",
+    "2": f"forward:\n{config.precision},\n{config.batch_size} patients",
+    "3": "scale, backward:\nscale(loss)\n.backward()",
+    "4": "unscale:\ngradients\n÷ scale",
+    "5": f"clip:\nno longer\nthan {config.max_grad_norm:g}",
+    "6": f"step, or skip it:\nAdamW, decay\n{config.weight_decay:g}",
+    "7": "update: new scale,\ngradients to zero,\ncheckpoint?",
+}
+places = [(0, (0, 1)), (1, 0), (2, 0), (3, 0), (3, 1), (2, 1), (1, 1)]
+draw_flow(
+    {n: (*at, "paper") for n, at in zip(words, places, strict=True)},
+    [*pairwise(words), ("7", "1")],
+    "Which seven places does each round pass?",
+    words={n: f"{n} {text}" for n, text in words.items()},
+    frames={f"once for each of {n_parts} parts": ["2", "3"]},
+)
 
 # %% [markdown]
 # ## Place 1: the learning rate
@@ -232,7 +238,22 @@ factors = [
     warmup_cosine_factor(step, warmup_steps=3, total_steps=12)
     for step in range(13)
 ]
-draw_schedule([config.lr * factor for factor in factors], 3)
+rates = [config.lr * factor for factor in factors]
+picture, axes = blank_chart(
+    "How large is the learning rate of each step?",
+    f"Dots of 12 steps: from {rates[0]:.2g} up to {rates[2]:.2g}, then "
+    f"along half a cosine down to {rates[11]:.2g}; it would end at 0.",
+    "A dot for each step. Open: the end of the schedule, without a step.",
+)
+curve = torch.linspace(0, math.pi, 100).cos() / 2 + 0.5
+axes.plot(torch.linspace(3, 12, 100), config.lr * curve, color="grey")
+axes.plot(rates[:12], "o-", linewidth=0)
+axes.plot(12, rates[12], "o", markerfacecolor="white", clip_on=False)
+axes.axvspan(-0.5, 2.5, color="#fde725", alpha=0.35)
+axes.text(-0.4, 1.1 * config.lr, "warm-up", va="center")
+axes.set(xlabel="step", ylabel="learning rate", ylim=(0, 1.2 * config.lr))
+axes.set_xticks(range(13))
+picture
 
 
 # %% [markdown]
@@ -331,7 +352,18 @@ batch = dataset.batch(by_length)
 ways = {"one count": one_count, "mean of means": mean_of_means}
 distances = {name: missing(batch, 4, way) for name, way in ways.items()}
 tokens = [loss_counts(p["labels"])["token"] for p in parts_of(batch, 4)]
-draw_parts(tokens, distances)
+picture = draw_lines(
+    {name: dict(enumerate(of)) for name, of in distances.items()},
+    "How far is the sum from the gradient of the whole batch?",
+    f"The parts have {', '.join(map(str, tokens))} scored tokens. As a "
+    "share of the length of the whole gradient.",
+    across="parts read",
+    form="{:.1%}",
+    warn=["mean of means"],
+)
+picture.axes[0].set_xticks(range(5))
+picture.axes[0].yaxis.set_major_formatter("{x:.0%}")
+picture
 
 # %% tags=["hide-input"]
 # check: one count is exact, in any order; a mean of means is not
@@ -390,7 +422,20 @@ check("15.2", trained_in_parts)
 # %%
 halves = list(parts_of(batch, 2))
 tokens = [loss_counts(half["labels"])["token"] for half in halves]
-draw_processes([len(half["labels"]) for half in halves], tokens)
+whole, added = f"one batch:\n{sum(tokens)} tokens", "gradients\nadded up"
+boxes = {whole: (0, (0, 1), "paper"), added: (3, (0, 1), "special")}
+arrows = []
+for i, n in enumerate(tokens):
+    read = f"process {i + 1}:\n{n} tokens"
+    share = f"{i + 1}: losses\n÷ {sum(tokens)}"
+    step = f"{i + 1}: the\nsame step"
+    boxes |= {read: (1, i, "encoder"), share: (2, i, "encoder")}
+    boxes[step] = (4, i, "encoder")
+    arrows += pairwise([whole, read, share, added, step])
+draw_flow(
+    boxes, arrows, "What do two processes divide by?",
+    "Each reads its own patients, and has its own copy of the weights.",
+)  # fmt: skip
 
 # %% [markdown]
 # Is this the same training as in one process? Run both, without dropout:
@@ -489,13 +534,24 @@ kinds = {"by length": by, "mixed": {}}
 kinds["by length, cut by tokens"] = by | {"equal_tokens": True}
 weights = {name: weight_of_a_token(kind) for name, kind in kinds.items()}
 with_visits = [n_visits == n for n in range(1, 5)]
-draw_token_weights(
-    {
-        name: [values[chosen].mean() for chosen in with_visits]
-        for name, values in weights.items()
-    },
-    [int(chosen.sum()) for chosen in with_visits],
-)
+
+
+# %%
+def by_visits(weights):  # the mean weight of a token, by kind
+    return {
+        f"{n} visit{'s' * (n > 1)}, {chosen.sum():,} patients": {
+            kind: of[chosen].mean() for kind, of in weights.items()
+        }
+        for n, chosen in enumerate(with_visits, 1)
+    }
+
+
+draw_bars(
+    by_visits(weights),
+    "What does a token weigh in a short and in a long record?",
+    "Mean weight of a token in an epoch; 1 is an even share.",
+    inner="key", form="{:.2f}", warn=["by length"],
+)  # fmt: skip
 
 # %% tags=["hide-input"]
 # check: what the model learns from, in visits of a patient
@@ -545,19 +601,24 @@ for key in cut_by_tokens:
     norm = gradient_of(fresh).norm().item()
     for limit, values in clipped.items():
         values[rows] = min(1.0, limit / norm)
-after_clipping = {}
-for limit, values in clipped.items():
-    values /= np.average(values, weights=n_tokens)
-    means = [values[chosen].mean() for chosen in with_visits]
-    after_clipping[f"clipped at {limit}"] = means
-draw_token_weights(
-    after_clipping, [int(chosen.sum()) for chosen in with_visits]
-)
+after_clipping = {
+    f"clipped at {limit}": values / np.average(values, weights=n_tokens)
+    for limit, values in clipped.items()
+}
+
+# %%
+draw_bars(
+    by_visits(after_clipping),
+    "What does a token weigh after clipping?",
+    "Mean weight of a token in an epoch; 1 is an even share.",
+    inner="key", form="{:.2f}", warn=["clipped at 1"],
+)  # fmt: skip
 
 # %% tags=["hide-input"]
 # check: at 1 short records lose, at 5 hardly any batch is clipped
-at_1, at_5 = after_clipping.values()
-assert at_1[0] < 0.8 * at_1[3] and at_5[0] > 0.9 * at_5[3]
+short, *_, long = by_visits(after_clipping).values()
+assert short["clipped at 1"] < 0.8 * long["clipped at 1"]
+assert short["clipped at 5"] > 0.9 * long["clipped at 5"]
 
 # %% [markdown]
 # In a new model every batch has a gradient longer than 1, and those of short records
@@ -633,7 +694,20 @@ trainings = {
 }
 without = {name: divided_by(*how) for name, how in trainings.items()}
 lost = {name: share_lost(*how) for name, how in trainings.items()}
-draw_without_scale(without, lost)
+
+# %%
+picture = draw_lines(
+    {
+        f"{name}, {lost[name]:.0%} lost": dict(enumerate(without[name], 1))
+        for name in trainings
+    },
+    "How many gradients become 0, and what does it cost?",
+    "The loss of three training runs; lost are gradients that become 0.",
+    across="step",
+    up="loss (nats)",
+)
+picture.axes[0].set_xticks(range(0, 21, 5))
+picture
 
 # %% tags=["hide-input"]
 # check: small gradients need a scale
@@ -719,7 +793,23 @@ check("15.3", loss_scaling)
 
 # %%
 norm_after_backward = results["SGD", False][0]
-draw_orders(norm_after_backward, scale=65_536.0, max_norm=1.0)
+unscaled = norm_after_backward / 65_536
+steps = {
+    "right": ("unscale: ÷ 2¹⁶", unscaled, "clip at 1", min(unscaled, 1)),
+    "wrong": ("clip at 1", 1, "unscale: ÷ 2¹⁶", 1 / 65_536),
+}
+start, words = f"after backward:\n{norm_after_backward:,.0f}", {}
+boxes, arrows = {start: (0, (0, 1), "paper")}, []
+for row, (name, (first, one, second, two)) in enumerate(steps.items()):
+    fill = "trap" if name == "wrong" else "encoder"
+    middle, end = f"{name} ", f"{name}"
+    words |= {middle: f"{one:.3g}", end: f"{name}:\n{two:.3g}"}
+    boxes |= {middle: (1, row, fill), end: (2, row, fill)}
+    arrows += [(start, middle, first), (middle, end, second)]
+draw_flow(
+    boxes, arrows, "How long is the gradient that the optimizer gets?",
+    "The length of one gradient, on its way to the step.", words=words,
+)  # fmt: skip
 
 # %% [markdown]
 # With SGD the weights then hardly move. AdamW divides each gradient by its typical
@@ -835,7 +925,21 @@ def shrinking(kind, decay=0.1):
 
 kinds = {"Adam": torch.optim.Adam, "AdamW": torch.optim.AdamW}
 paths = {name: shrinking(kind) for name, kind in kinds.items()}
-draw_decay(paths, [10.0, 0.01])
+
+# %%
+draw_lines(
+    {
+        kind: {
+            "gradients of ±10": dict(enumerate(w[0] for w in path)),
+            "gradients of ±0.01": dict(enumerate(w[1] for w in path)),
+        }
+        for kind, path in paths.items()
+    },
+    "Which weights does the decay shrink?",
+    across="step",
+    up="weight",
+    warn=["gradients of ±0.01"],
+)
 
 # %% tags=["hide-input"]
 # check: Adam spares the one and not the other; AdamW treats both alike
@@ -1044,9 +1148,35 @@ print("all weights equal, bit for bit:", all(same))
 model = new_model()
 model.load_state_dict(saved_weights, strict=False)
 alone = Trainer(model, dataset, config, device="cpu").run()
-draw_resumed(
-    history.rows, resumed_history.rows[tried:], alone.rows, stop=tried
+after = resumed_history.rows[tried:]
+runs = {"not interrupted": (0, history.rows), "resumed": (tried, after)}
+runs["weights alone"] = (tried, alone.rows[: len(after)])
+said = ", ".join(
+    f"{rows[-1]['loss']:.2f} ({name})" for name, (_, rows) in runs.items()
 )
+looks = dict(zip(runs, ("-", "o", "--"), strict=True))
+
+# %%
+picture, panels = blank_chart(
+    "Does a resumed training go on as the uninterrupted one does?",
+    f"Losses and learning rates of {len(history.rows)} rounds, with a "
+    f"checkpoint after {tried}. The last losses are {said}.",
+    "Crosses are rounds whose step was skipped. Dotted: the checkpoint.",
+    columns=2,
+)
+for axes, what in zip(panels, ("loss", "lr"), strict=True):
+    for name, (start, rows) in runs.items():
+        rounds = range(start + 1, start + 1 + len(rows))
+        values = [row[what] for row in rows]
+        look = looks[name]
+        axes.plot(rounds, values, look, fillstyle="none", label=name)
+        skipped = [i for i, row in enumerate(rows) if row["skipped"]]
+        axes.plot(rounds, values, "kx", markevery=skipped)
+    axes.axvline(tried + 0.5, color="grey", linestyle=":")
+    axes.set(xlabel="round", ylabel=what, xticks=range(0, 19, 3))
+names = axes.get_legend_handles_labels()
+picture.legend(*names, ncols=3, loc="outside lower center", frameon=False)
+picture
 
 # %% tags=["hide-input"]
 # check: the resumed training is the same, the other one is not
@@ -1127,7 +1257,21 @@ check("15.5", resumed)
 # Write the test that shows whether an unknown trainer resumes as it should:
 
 # %%
-draw_interrupted(n_steps=6, stop=2)
+draw_strips(
+    {
+        "never stopped": ["1", "2", "3", "4", "5", "6"],
+        "stopped": ["1", "2", "3"],
+        "resumed": ["1", "2", "3", "4", "5", "6"],
+    },
+    "Which three training runs does a test of resumption need?",
+    "Each box is a step. Compare the weights after the last step of the "
+    "first and of the third.",
+    fills={
+        "stopped": ["code"] * 2 + ["trap"],
+        "resumed": ["quiet"] * 2 + ["code"] * 4,
+    },
+    key={"quiet": "read from the checkpoint after step 2", "trap": "dies"},
+)
 
 
 # %% [markdown]
@@ -1233,11 +1377,12 @@ def go_on(model, steps=96, rate=2e-3, decay=0.95):
 
 # %%
 steps, own, averaged = zip(*go_on(loaded.model), strict=True)
-picture = Picture(
-    7.6, 2.6, "Two curves of the loss on unseen patients: of the weights, "
-    "and below it, smoother, of their average."
+picture, axes = blank_chart(
+    "Which is better, the weights or their average?",
+    f"Two curves of the loss on unseen patients: from {own[0]:.2f} that "
+    f"of the weights rises to {own[-1]:.2f}, that of their average, "
+    f"smoother, to {averaged[-1]:.2f}.",
 )
-axes = picture.add_axes((0.09, 0.2, 0.88, 0.68))
 axes.plot(steps, own, "o-", color="#440154", label="the weights")
 axes.plot(steps, averaged, "s--", color="#2d708e", label="their average")
 axes.set_xlabel("step")
@@ -1298,11 +1443,11 @@ _, _, ratio_noisy = ends_of_first_visits(uncorrected.train())
 _, after, ratio_after = ends_of_first_visits(corrected)
 
 # %%
-picture = Picture(
-    7.6, 2.6, "How often a first visit ends after 1 to 6 codes. The model "
-    "is below real patients, and meets them once corrected."
+picture, axes = blank_chart(
+    "How often does a first visit end after so many codes?",
+    f"Three curves from 1 to 6 codes. They begin at {real[0]:.1%} (real), "
+    f"at {before[0]:.1%} (the model) and at {after[0]:.1%} (corrected).",
 )
-axes = picture.add_axes((0.09, 0.2, 0.88, 0.68))
 codes = range(1, 7)
 axes.plot(codes, real, "o-", color="#1f2430", label="real patients")
 axes.plot(codes, before, "^:", color="#b5532a", label="the model")
@@ -1345,7 +1490,17 @@ turned = {
     words: {scale: ten_steps(sgd, line, scale)[2] for scale in scales}
     for words, line in (("with the line", True), ("without it", False))
 }
-draw_scales_compared(turned)
+
+# %%
+draw_lines(
+    {
+        name: {f"scale {s:,.0f}": dict(enumerate(by[s])) for s in scales}
+        for name, by in turned.items()
+    },
+    "Does the loss scale change the training?",
+    across="steps taken",
+    up="loss (nats)",
+)
 
 # %% tags=["hide-input"]
 # check: only without the line does the scale matter, with AdamW as well
@@ -1398,7 +1553,20 @@ found = {}
 for words, fault in kinds.items():
     after = Loop(fault)([[row]], rates=[0.5], scale=8.0, max_norm=1.0)
     found[words] = after[-1].tolist()
-draw_probe(row[0].tolist(), found, **settings)
+
+# %%
+given = "one row: 3, 4;\nlength 5"
+boxes, arrows, notes = {given: (0, (0, 1), "paper")}, [], {}
+for i, (words, weights) in enumerate(found.items()):
+    after = ", ".join(f"{weight:.2g}" for weight in weights)
+    fill = "trap" if i else "encoder"
+    boxes |= {words: (1, i, fill), after: (2, i, fill)}
+    arrows += [(given, words), (words, after)]
+    notes[after] = f"moved by {math.hypot(*weights):.2g}"
+draw_flow(
+    boxes, arrows, "What does a gradient of your choice show?",
+    "Rate 0.5, scale 8, limit 1; the weights begin at zero.", notes=notes,
+)  # fmt: skip
 
 # %% [markdown]
 # The gradient is longer than `max_norm`. A sound loop shortens it from 5 to 1, and
