@@ -134,12 +134,7 @@ def too_few(name: str, n_patients: int) -> list[str]:
 
 
 def which_are_too_few(sizes: Mapping[str, int]) -> str:
-    """Which cohorts, by their names, are too small to be judged.
-
-    >>> which_are_too_few({"training": 60, "held-out": 29, "synthetic": 1})
-    '30 patients of each cohort are needed, but the held-out cohort has 29 and the synthetic cohort
-     has 1'
-    """
+    """Which cohorts, by their names, are too small to be judged."""
     few = [f"the {name} cohort has {n}" for name, n in sizes.items() if n < FEWEST]
     return f"{FEWEST} patients of each cohort are needed, but {' and '.join(few)}"
 

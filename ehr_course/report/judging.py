@@ -235,11 +235,7 @@ def judge(
         for key, part in parts.items()
     )
     warnings = [warning for part in parts.values() for warning in part.warnings]
-    sizes = {
-        name.replace("_", " "): _size(cohort)
-        for name, cohort in cohorts.items()
-        if cohort is not None
-    }
+    sizes = {name.replace("_", " "): _size(of) for name, of in cohorts.items() if of is not None}
     few = [f"{n} ({of['patients']})" for n, of in sizes.items() if of["patients"] < FEWEST]
     if few:
         few_in_words = f"{', '.join(few)}. Such numbers mean little."
@@ -337,13 +333,7 @@ def _checked(
 
 @dataclass(frozen=True)
 class Row:
-    """One measure of every cohort.
-
-    Attributes:
-        floor: what real patients score, in most cohorts: one that is small or lacks an age or a
-            sex has another.
-        cells: the measure of each cohort, in the order of their names; None where it was left out.
-    """
+    """One measure of every cohort, None where it was left out, and the floor of most of them."""
 
     name: str
     unit: str

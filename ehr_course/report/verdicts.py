@@ -28,9 +28,6 @@ def verdict(measure: Measure) -> Verdict:
 
     An interval that contains the floor says that real patients cannot be told apart, not that they
     are equal. A cohort nearer to them than they are to each other may hold copies.
-
-    >>> verdict(Measure("distance", 0.04, low=0.03, high=0.05, floor=0.01))
-    <Verdict.WORSE: 'worse than the floor'>
     """
     if math.isnan(measure.value):
         return Verdict.NOT_MEASURED

@@ -12,7 +12,7 @@ from typing import Any
 
 import jinja2
 
-from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
+from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.icd import code_meaning
 from ehr_course.new_folder import check_new_folder, new_folder
 from ehr_course.plots.cohort_dashboard import draw_dashboard
@@ -96,11 +96,11 @@ def _filled(name: str, first: Report, **values: Any) -> str:
         undefined=jinja2.StrictUndefined,
         loader=jinja2.FunctionLoader(lambda page: (pages / page).read_text(encoding="utf-8")),
     )
-
-    def dotted(code: str, system: CodeSystem) -> str:
-        return code_meaning(system).dotted(code)
-
-    environment.filters |= {"number": number_in_words, "image": _image, "dotted": dotted}
+    environment.filters |= {
+        "number": number_in_words,
+        "image": _image,
+        "dotted": lambda code, system: code_meaning(system).dotted(code),
+    }
     environment.tests["finite"] = math.isfinite
     return environment.get_template(name).render(
         verdict=verdict,
@@ -112,13 +112,7 @@ def _filled(name: str, first: Report, **values: Any) -> str:
 
 
 def number_in_words(value: float) -> str:
-    """A measured number with three digits that say something, or a dash for none.
-
-    >>> number_in_words(0.012345), number_in_words(1234.5), number_in_words(math.nan)
-    ('0.0123', '1,234', '–')
-    >>> number_in_words(12_951_007)
-    '1.3e+07'
-    """
+    """A measured number with three digits that say something, or a dash for none."""
     if not math.isfinite(value):
         return "–"
     if abs(value) >= 1e6:

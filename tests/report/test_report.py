@@ -289,6 +289,7 @@ def test_a_folder_with_something_in_it_is_refused_before_the_work(tmp_path, coho
     ("value", "words"),
     [
         (0.0, "0"),
+        (math.nan, "–"),
         (-0.5, "-0.5"),
         (1e-7, "1e-07"),
         (99.95, "100"),
