@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import polars as pl
@@ -439,24 +438,6 @@ def test_an_empty_folder_is_no_synthetic_cohort(ehr_course, prepared, tmp_path):
 def test_notes_are_no_cohort(ehr_course, prepared_notes, synthetic, tmp_path):
     said = refused(ehr_course, tmp_path, real=prepared_notes, synthetic=synthetic)
     assert "it holds notes, and this needs records" in said
-
-
-def test_a_run_without_a_model_is_refused(ehr_course, prepared, run, synthetic, tmp_path):
-    shutil.copytree(run, tmp_path / "run")
-    shutil.rmtree(tmp_path / "run" / "model")
-    said = refused(
-        ehr_course, tmp_path, real=prepared, synthetic=synthetic, model=tmp_path / "run"
-    )
-    assert "there is no model: the training is not finished" in said
-
-
-def test_the_report_never_takes_the_place_of_a_cohort(ehr_course, prepared, synthetic):
-    result = ehr_course(
-        *("evaluate", "--real", prepared, "--synthetic", synthetic),
-        *("--out", synthetic, "--overwrite"),
-    )
-    assert result.exit_code == 1
-    assert f"{synthetic}, which is read, would be replaced" in result.stderr
 
 
 def test_wrong_usage(ehr_course, prepared, tmp_path):

@@ -143,20 +143,6 @@ def test_a_summariser_writes_no_patients(ehr_course, notes_run, tmp_path):
     assert "this model writes summaries. Use it with: ehr-course summarize" in said
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda path: None, "there is no such folder"),
-        (lambda path: path.touch(), "this is a file"),
-        (lambda path: path.mkdir(), "no training is in it (found: nothing)"),
-    ],
-    ids=["missing", "file", "empty"],
-)
-def test_what_is_no_run_is_refused(ehr_course, tmp_path, make, said):
-    make(tmp_path / "run")
-    assert said in refused(ehr_course, tmp_path / "run", "--out", tmp_path / "s")
-
-
 def test_prepared_data_are_no_run(ehr_course, prepared, tmp_path):
     said = refused(ehr_course, prepared, "--out", tmp_path / "s")
     assert "this is what 'ehr-course prepare' wrote, not 'train'" in said
@@ -171,11 +157,6 @@ def test_prepared_data_are_no_run(ehr_course, prepared, tmp_path):
 )
 def test_sampling_out_of_range(ehr_course, run, tmp_path, option, said):
     assert said in refused(ehr_course, run, "--out", tmp_path / "s", *option)
-
-
-def test_the_model_is_never_replaced_by_what_it_writes(ehr_course, run):
-    said = refused(ehr_course, run, "--out", run, "--overwrite")
-    assert "which is read, would be replaced" in said
 
 
 @pytest.mark.parametrize(
