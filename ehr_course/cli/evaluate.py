@@ -238,7 +238,7 @@ def _sampled(
 
 
 def _at_most(limit: int | None, records: Sequence[AnyRecord], seed: int) -> list[AnyRecord]:
-    """Draw at most so many of the records at random, in their order."""
+    """Draw at most this many of the records at random, in their order."""
     if limit is None or len(records) <= limit:
         return list(records)
     rows = np.random.default_rng(seed).choice(len(records), size=limit, replace=False)

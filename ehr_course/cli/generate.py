@@ -1,4 +1,4 @@
-"""``ehr-course generate``: patients that nobody was, in one process or under torchrun.
+"""``ehr-course generate``: invented patients, in one process or under torchrun.
 
 Models write visits without dates, which MEDS and MIMIC-III need, so dates are invented: the first
 visit is on a day from 2100 to 2149, each next one 180 days later.

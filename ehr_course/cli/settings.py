@@ -138,8 +138,8 @@ class PrepareSettings(Settings):
     data: str | None = option(
         None,
         "Tables of MIMIC, OMOP or Synthea, a MEDS dataset, or a .csv or .parquet file with a row "
-        "for each code; which of them it is, is recognised. By default the embedded hospital, "
-        "whose patients are invented.",
+        "for each code; the kind is recognised. By default the embedded hospital, whose patients "
+        "are invented.",
         metavar="FOLDER",
     )
     columns: dict[str, str] | None = COLUMNS

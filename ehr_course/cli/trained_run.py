@@ -42,9 +42,6 @@ PREFIX = "prefix"
 LOCK = ".training.lock"
 """The lock file of the process that trains in a folder."""
 
-PatientRun = tuple[PromptBart | PrefixTuned, CodeTokenizer, RunRecord]
-"""A model that writes patients, its tokenizer, and the record of its training."""
-
 
 # ------------------------------------------------------------------ filling it
 
@@ -125,8 +122,13 @@ def _training_in(out: Path) -> RunRecord:
 # ------------------------------------------------------------------ reading it
 
 
-def open_patient_run(folder: str | Path) -> PatientRun:
-    """Load a model that writes patients, on the GPU if there is one."""
+def open_patient_run(
+    folder: str | Path,
+) -> tuple[PromptBart | PrefixTuned, CodeTokenizer, RunRecord]:
+    """Load a model that writes patients, on the GPU if there is one.
+
+    It comes with its tokenizer and the record of its training.
+    """
     loaded, record = _open(folder, writes="patients")
     model, tokenizer = loaded.of_patients()
     prefix = Path(folder) / PREFIX

@@ -36,7 +36,7 @@ class CodeTokenizer(Tokenizer):
     Args:
         codes: the vocabulary, in any order; repetitions count once.
         unseen: what encoding does with a code outside the vocabulary: "raise" raises an
-            InputError, "skip" leaves it out, and with it a visit of which no code is left.
+            InputError, "skip" leaves it out, and with it a visit that has no code left.
         system: the code system of the vocabulary; a Visit of the other one is refused.
         base_tokens: the vocabulary that the codes extend, in the order of its ids; see
             ``extending_bart``. It changes ``pad_id``, ``first_code_id`` and so on.
@@ -205,7 +205,7 @@ class CodeTokenizer(Tokenizer):
 
     @property
     def empty_record(self) -> list[int]:
-        """The encoder's input for a record of which nothing is known: ``<BOS> <mask> <EOS>``."""
+        """The encoder's input for a record that is not known at all: ``<BOS> <mask> <EOS>``."""
         return [self.bos_id, self.mask_id, self.eos_id]
 
     def unseen_codes(self, records: Iterable[PatientRecord]) -> Counter[str]:
