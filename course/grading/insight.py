@@ -213,9 +213,9 @@ def known_forms(exercise: str) -> tuple[str, ...]:
     worked = _worked(exercise)
     forms = list(worked)
     for idea in getattr(find_exercise(exercise), "misconceptions", {}).values():
-        for source in worked[:1]:
+        for change in idea.changes if worked else ():
             with suppress(ChangeError):  # one that is made to the answer of the teacher's own
-                forms.append(changed(source, idea.change))
+                forms.append(changed(worked[0], change))
     return tuple(forms)
 
 

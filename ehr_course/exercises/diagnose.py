@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -31,6 +30,10 @@ PAIR_CALL_SECONDS = 0.5
 
 RANKING_INPUTS = 6
 """On how many failing inputs at most single ideas are compared, to find the likeliest pairs."""
+
+
+NamedChange = tuple[str, Mapping[str, str]]
+"""A change of the worked answer, with the name of its misconception."""
 
 
 @dataclass(frozen=True)
@@ -83,18 +86,20 @@ def diagnose(
         )
 
     for name, misconception in exercise.misconceptions.items():
-        if fits(exercise.changed_answer(misconception.change)):
+        if any(fits(exercise.changed_answer(change)) for change in misconception.changes):
             return Diagnosis((name,), misconception.diagnosis, failing[0])
     if threading.current_thread() is not threading.main_thread():
         return None  # nothing could stop a pair that does not end
     began = time.process_time()
-    for names, function in _pairs_of_changes(exercise, probes, calls, failing[:RANKING_INPUTS]):
+    for pair, function in _pairs_of_changes(exercise, probes, calls, failing[:RANKING_INPUTS]):
         if time.process_time() - began > PAIR_SECONDS:
             return None
         if fits(function, PAIR_CALL_SECONDS):
+            names = pair[0][0], pair[1][0]
             first, second = (exercise.misconceptions[name].diagnosis for name in names)
             text = f"Two mistakes at once. First: {first} Second: {second}"
-            return Diagnosis(names, text, _where_both_act(exercise, names, probes, calls, failing))
+            alone = [exercise.changed_answer(change) for _, change in pair]
+            return Diagnosis(names, text, _where_both_act(exercise, alone, probes, calls, failing))
     return None
 
 
@@ -107,13 +112,12 @@ def same(left: Call, right: Call, tolerance: float) -> bool:
 
 def _where_both_act(
     exercise: Exercise,
-    names: Sequence[str],
+    alone: Sequence[Callable[..., Any]],
     probes: Sequence[Arguments],
     calls: Sequence[Call],
     failing: Sequence[int],
 ) -> int:
     """The smallest failing input on which neither mistake alone does what the answer did."""
-    alone = [exercise.changed_answer(exercise.misconceptions[name].change) for name in names]
     for i in failing[:RANKING_INPUTS]:
         made = (call_own(one, probes[i], seconds=PAIR_CALL_SECONDS) for one in alone)
         if not any(same(of_one, calls[i], exercise.tolerance) for of_one in made):
@@ -126,28 +130,34 @@ def _pairs_of_changes(
     probes: Sequence[Arguments],
     calls: Sequence[Call],
     inputs: Sequence[int],
-) -> Iterator[tuple[tuple[str, str], Callable[..., Any]]]:
+) -> Iterator[tuple[tuple[NamedChange, NamedChange], Callable[..., Any]]]:
     """Every pair of changes that can be made together, the likeliest first.
 
     An answer with two mistakes does what each of them does where the other has no effect: so
     those come first that agree with it on the most inputs.
     """
-
-    changes = {name: found.change for name, found in exercise.misconceptions.items()}
-    functions = {name: exercise.changed_answer(change) for name, change in changes.items()}
-    agrees: Counter[str] = Counter()
+    changes = [
+        (name, change)
+        for name, misconception in exercise.misconceptions.items()
+        for change in misconception.changes
+    ]
+    functions = [exercise.changed_answer(change) for _, change in changes]
+    agrees = [0] * len(changes)
     began = time.process_time()
     for i in inputs:
         if time.process_time() - began > PAIR_SECONDS / 4:
             break
-        for name, function in functions.items():
+        for place, function in enumerate(functions):
             made = call_own(function, probes[i], seconds=PAIR_CALL_SECONDS)
-            agrees[name] += same(made, calls[i], exercise.tolerance)
-    pairs = sorted(combinations(changes, 2), key=lambda pair: -sum(agrees[name] for name in pair))
-    for first, second in pairs:
+            agrees[place] += same(made, calls[i], exercise.tolerance)
+    places = combinations(range(len(changes)), 2)
+    for i, j in sorted(places, key=lambda pair: -agrees[pair[0]] - agrees[pair[1]]):
+        first, second = changes[i], changes[j]
+        if first[0] == second[0]:
+            continue
         for one, other in ((first, second), (second, first)):
             try:
-                function = exercise.changed_answer(changes[one], changes[other])
+                function = exercise.changed_answer(one[1], other[1])
             except (ChangeError, SyntaxError):
                 continue
             yield (first, second), function

@@ -480,12 +480,11 @@ def remarks_on(
 
 def _about_the_extremes(exercise: Exercise, extreme: Sequence[Call]) -> str:
     for remark in exercise.remarks.values():
-        if remark.change is None:
-            continue
-        function = exercise.changed_answer(remark.change)
-        if all(
-            same(call_own(function, probe), made, exercise.tolerance)
-            for probe, made in zip(exercise.extreme, extreme, strict=True)
-        ):
-            return remark.remark
+        for change in remark.changes or ():
+            function = exercise.changed_answer(change)
+            if all(
+                same(call_own(function, probe), made, exercise.tolerance)
+                for probe, made in zip(exercise.extreme, extreme, strict=True)
+            ):
+                return remark.remark
     return EXTREME

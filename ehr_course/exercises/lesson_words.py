@@ -12,7 +12,14 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from ehr_course.errors import InputError
 from ehr_course.exercises.packed import packed_text, texts
@@ -29,6 +36,12 @@ OWN_FOLDER = "EHR_COURSE_MISCONCEPTIONS"
 
 Text = Annotated[str, Field(min_length=1)]
 Change = Annotated[dict[str, str], Field(min_length=1)]
+Changes = Annotated[
+    tuple[Change, ...],
+    BeforeValidator(lambda given: (given,) if isinstance(given, dict) else given),
+    Field(min_length=1, strict=False),
+]
+"""A change of the worked answer, or a list of them."""
 
 
 class _Words(BaseModel):
@@ -36,16 +49,16 @@ class _Words(BaseModel):
 
 
 class Misconception(_Words):
-    """A wrong idea, as a change of the worked answer that carries it out.
+    """A wrong idea, as changes of the worked answer, each of which carries it out.
 
     Attributes:
         diagnosis: what the code did and why that is wrong; never the solution.
-        change: old text to new text, made one after the other. Each old text stands exactly once
-            in the answer.
+        changes: `change` in the file, one or a list: old text to new text, made one after the
+            other. Each old text stands exactly once in the answer.
     """
 
     diagnosis: Text
-    change: Change
+    changes: Changes = Field(alias="change")
 
 
 class Remark(_Words):
@@ -56,17 +69,17 @@ class Remark(_Words):
 
     Attributes:
         remark: what to know, in a sentence or two.
-        change: as in a misconception.
+        changes: as in a misconception.
         uses: names of functions or attributes, such as "cross_entropy".
     """
 
     remark: Text
-    change: Change | None = None
+    changes: Changes | None = Field(default=None, alias="change")
     uses: tuple[str, ...] = Field(default=(), strict=False)
 
     @model_validator(mode="after")
     def _has_one_sign(self) -> Remark:
-        if (self.change is None) == (not self.uses):
+        if (self.changes is None) == (not self.uses):
             raise RuleError(
                 "a remark has either a change or names that it uses", "Give one of the two."
             )
@@ -190,16 +203,17 @@ def _check_exercise(file: YamlFile, exercise_id: str) -> None:
 def _check_change(
     file: YamlFile, keys: tuple[str, ...], exercise_id: str, misconception: Misconception
 ) -> None:
-    try:
-        source = changed(worked_answer(exercise_id), misconception.change)
-    except ChangeError as error:
-        raise file.error(
-            (*keys, "change", error.old),
-            f"this text stands {error.count} times in the worked answer, not once",
-            "Copy a piece of the answer that stands there once.",
-        ) from None
-    try:
-        as_function(exercise_id, source, keys[-1])
-    except Exception as error:
-        problem = f"the changed answer does not run ({type(error).__name__}: {error})"
-        raise file.error((*keys, "change"), problem, "Correct the new text.") from None
+    for change in misconception.changes:
+        try:
+            source = changed(worked_answer(exercise_id), change)
+        except ChangeError as error:
+            raise file.error(
+                (*keys, "change", error.old),
+                f"this text stands {error.count} times in the worked answer, not once",
+                "Copy a piece of the answer that stands there once.",
+            ) from None
+        try:
+            as_function(exercise_id, source, keys[-1])
+        except Exception as error:
+            problem = f"the changed answer does not run ({type(error).__name__}: {error})"
+            raise file.error((*keys, "change"), problem, "Correct the new text.") from None

@@ -58,7 +58,7 @@ def test_every_lesson_has_a_pair() -> None:
 def test_two_mistakes_at_once_get_both_diagnoses(exercise_id: str, names: tuple[str, str]) -> None:
     exercise = find_exercise(exercise_id)
     first, second = (exercise.misconceptions[name] for name in names)
-    both = exercise.changed_answer(first.change, second.change)
+    both = exercise.changed_answer(first.changes[0], second.changes[0])
     for seed in range(3):
         result = examine(exercise_id, both, seed=seed)
         assert result.outcome in (Outcome.NOT_YET, Outcome.ERROR)
@@ -73,7 +73,7 @@ def test_the_input_that_is_shown_is_one_on_which_both_mistakes_act(
     exercise_id: str, names: tuple[str, str]
 ) -> None:
     exercise = find_exercise(exercise_id)
-    changes = [exercise.misconceptions[name].change for name in names]
+    changes = [exercise.misconceptions[name].changes[0] for name in names]
     both = exercise.changed_answer(*changes)
     probes = exercise.probes(0)
     calls = [call_own(both, probe) for probe in probes]
@@ -269,5 +269,9 @@ def test_a_change_is_made_to_a_text_that_stands_once() -> None:
 
 def test_no_two_misconceptions_of_an_exercise_are_the_same_change() -> None:
     for exercise in (task for task in all_exercises() if isinstance(task, Exercise)):
-        changes = [tuple(m.change.items()) for m in exercise.misconceptions.values()]
+        changes = [
+            tuple(change.items())
+            for misconception in exercise.misconceptions.values()
+            for change in misconception.changes
+        ]
         assert len(changes) == len(set(changes)), exercise.id

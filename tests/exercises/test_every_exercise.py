@@ -21,13 +21,16 @@ from ehr_course.exercises.worked_answers import as_function, worked_answer
 ROOT = Path(__file__).parents[2]
 EXERCISES = {task.id: task for task in all_exercises() if isinstance(task, Exercise)}
 MISCONCEPTIONS = [
-    (exercise.id, name) for exercise in EXERCISES.values() for name in exercise.misconceptions
+    (exercise.id, name, number)
+    for exercise in EXERCISES.values()
+    for name, misconception in exercise.misconceptions.items()
+    for number in range(len(misconception.changes))
 ]
 REMARKS = [
-    (exercise.id, name)
+    (exercise.id, name, number)
     for exercise in EXERCISES.values()
     for name, remark in exercise.remarks.items()
-    if remark.change is not None
+    for number in range(len(remark.changes or ()))
 ]
 SEEDS = range(3)
 """Of the fresh inputs: a right answer has to be right with each of them."""
@@ -62,21 +65,23 @@ def test_the_alternative_is_solved_perhaps_with_a_remark(exercise_id: str) -> No
         assert result.outcome.is_solved, str(result)
 
 
-@pytest.mark.parametrize(("exercise_id", "name"), MISCONCEPTIONS)
-def test_a_misconception_gets_its_own_diagnosis_and_no_other(exercise_id: str, name: str) -> None:
+@pytest.mark.parametrize(("exercise_id", "name", "number"), MISCONCEPTIONS)
+def test_a_misconception_gets_its_own_diagnosis_and_no_other(
+    exercise_id: str, name: str, number: int
+) -> None:
     misconception = EXERCISES[exercise_id].misconceptions[name]
-    function = EXERCISES[exercise_id].changed_answer(misconception.change)
-    for seed in SEEDS if os.environ.get(ASKED_FOR) else ONE_IN_TURN[exercise_id, name]:
+    function = EXERCISES[exercise_id].changed_answer(misconception.changes[number])
+    for seed in SEEDS if os.environ.get(ASKED_FOR) else ONE_IN_TURN[exercise_id, name, number]:
         result = examine(exercise_id, function, seed=seed)
         assert result.outcome in (Outcome.NOT_YET, Outcome.ERROR)
         assert result.misconception == name, str(result)
         assert result.message == misconception.diagnosis
 
 
-@pytest.mark.parametrize(("exercise_id", "name"), REMARKS)
-def test_a_remark_is_made_on_what_it_describes(exercise_id: str, name: str) -> None:
+@pytest.mark.parametrize(("exercise_id", "name", "number"), REMARKS)
+def test_a_remark_is_made_on_what_it_describes(exercise_id: str, name: str, number: int) -> None:
     remark = EXERCISES[exercise_id].remarks[name]
-    function = EXERCISES[exercise_id].changed_answer(remark.change)
+    function = EXERCISES[exercise_id].changed_answer(remark.changes[number])
     for seed in SEEDS:
         result = examine(exercise_id, function, seed=seed)
         assert result.outcome is Outcome.REMARK, str(result)
@@ -129,11 +134,12 @@ def test_chosen_inputs_alone_tell_every_misconception_from_the_right_answer(
     exercise = EXERCISES[exercise_id]
     expected = [call(exercise.worked_answer, probe) for probe in exercise.chosen]
     for name, misconception in exercise.misconceptions.items():
-        wrong = exercise.changed_answer(misconception.change)
-        assert any(
-            not same(right, call(wrong, probe), 1e-6)
-            for right, probe in zip(expected, exercise.chosen, strict=True)
-        ), name
+        for change in misconception.changes:
+            wrong = exercise.changed_answer(change)
+            assert any(
+                not same(right, call(wrong, probe), 1e-6)
+                for right, probe in zip(expected, exercise.chosen, strict=True)
+            ), name
 
 
 def test_there_are_exercises_with_misconceptions() -> None:

@@ -68,7 +68,7 @@ HOLES = [
      "        person = next((owner[k] for k in kinds if k in owner), None)\n"
      "        if person is None:\n            person = []\n            people.append(person)\n"
      "        person.append(s)\n        owner |= dict.fromkeys(kinds, person)\n"
-     "    return sorted(sorted(person) for person in people)", "joins_by_insurance_first"),
+     "    return sorted(sorted(person) for person in people)", "joins_only_one"),
     ("08.7", "def find_people(rows):\n    left, people = list(rows), []\n    while left:\n"
      "        person = [left.pop(0)]\n        for row in list(left):\n"
      "            if any(a == b is not None for p in person for a, b in zip(p[1:], row[1:])):\n"

@@ -10,7 +10,7 @@ from ehr_course.exercises.worked_answers import as_function, changed, worked_ans
 
 WRONG = [  # exercise, change of the worked answer, misconception or words of the message
     ("11.1", {"scores.softmax(dim=-1)": "(s := (scores - scores.max()).exp()) / s.sum(-1, True)"},
-     "one_maximum_for_all"),
+     "one_maximum_of_all_scores"),
     ("11.1", {"scores.masked_fill(~mask, -math.inf)": "scores",
               "scores.softmax(dim=-1)": "scores.softmax(-1) * (1 if mask is None else mask)",
               "return weights": "weights = weights / weights.sum(-1, True)\n    return weights"},
@@ -24,7 +24,7 @@ WRONG = [  # exercise, change of the worked answer, misconception or words of th
               "num_bias = nn.Parameter(torch.randn(1, d_hidden) / 10)":
               "num_bias = nn.Parameter(torch.ones(1, d_hidden))",
               "self.table =": "nn.init.ones_(self.num_project.weight)\n        self.table ="},
-     "equal_initial_values_of_the_age"),
+     "equal_initial_values"),
     ("12.7", {"torch.zeros(n_cat, d_hidden)": "torch.zeros(n_cat, d_hidden), requires_grad=False"},
      "['a gradient reaches']['cat_bias']"),
     ("12.7", {"(n_cat, d_hidden)": "(1, d_hidden)"}, "['shapes']['cat_bias']"),

@@ -151,7 +151,7 @@ def test_a_single_number_has_its_own_words(place):
 )
 def test_a_wrong_prompt_shows_what_differs_alone(name: str, entry: str):
     exercise = find_exercise("12.7")
-    wrong = exercise.changed_answer(exercise.misconceptions[name].change)
+    wrong = exercise.changed_answer(exercise.misconceptions[name].changes[0])
     details = dict(examine("12.7", wrong, seed=1).details)
     assert details["expected"] != details["got"]
     for label in ("expected", "got"):

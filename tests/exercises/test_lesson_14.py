@@ -113,7 +113,7 @@ def by_dear_and_cheap(loss):  # right
 
 WRONG = {
     "places that cost the same": (by_even_places, "rows_like_scored"),
-    "a single row": (by_one_row, "scored_like_rows"),
+    "a single row": (by_one_row, "rows_like_scored"),
     "spread over the wrong tokens alone": (
         lambda loss: (by_dear_and_cheap(loss)[0], smoothing_of(copy.deepcopy(loss)) / 2),
         "what_the_wrong_token_gets",

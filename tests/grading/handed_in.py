@@ -61,7 +61,7 @@ def wrong(exercise: str, number: int) -> tuple[str, str]:
     """Return the name of an exercise's misconception, and an answer that has it."""
     (task,) = (one for one in lesson_exercises("07") if one.id == exercise)
     name, found = list(task.misconceptions.items())[number % len(task.misconceptions)]
-    return name, changed(worked_answer(exercise), found.change)
+    return name, changed(worked_answer(exercise), found.changes[0])
 
 
 def as_text(notebook: NotebookNode, name: str) -> str:
