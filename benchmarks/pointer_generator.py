@@ -12,7 +12,7 @@ same parameters. All sides have the sizes of that note: vocabulary 16,000, embed
   turn; each ratio compares a literal step with the mean of the steps of ours before and after it,
   and the median of the ratios is given. What is measured is the time of the processor, which no
   side waits away, so that other programs disturb it less. It holds the time of the kernel, which
-  is given beside: the literal version makes the gradient of the vocabulary anew at every word,
+  is given beside: the literal version makes a new gradient of the vocabulary at every word,
   57 MB, and where the C library maps and unmaps these, that takes nearly as long as the
   arithmetic. The optimizer is timed beside: the fused Adam of the course's trainer, and Adam as
   the source note calls it.

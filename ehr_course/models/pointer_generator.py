@@ -5,7 +5,7 @@ where in the note the writer looks, and p_gen how much it trusts its own vocabul
 word it looks at. After See, Liu and Manning (2017), https://arxiv.org/abs/1704.04368.
 
 The file can be read from top to bottom: the sizes, what passes between the parts, the encoder,
-the attention, the decoder, the mixture of both distributions, and the model.
+the attention, the decoder, and the model, which mixes both distributions.
 """
 
 from __future__ import annotations
@@ -93,23 +93,13 @@ class PointerGeneratorConfig(PreTrainedConfig):
     is_encoder_decoder: bool = True
 
     def __post_init__(self, **kwargs: Any) -> None:
-        for name, fits, remedy in (
-            ("vocab_size", self.vocab_size > 4, "Use more than 4."),
-            ("d_embedding", self.d_embedding >= 1, "Use 1 or more."),
-            ("d_hidden", self.d_hidden >= 1, "Use 1 or more."),
-            ("layers", self.layers >= 1, "Use 1 or more."),
-            ("dropout", 0 <= self.dropout < 1, "Use 0 or more, below 1."),
-            ("max_source", self.max_source >= 3, "Use 3 or more: <s>, a word and </s>."),
-            ("max_target", self.max_target >= 2, "Use 2 or more: a word and </s>."),
-            (
-                "chunk_length",
-                self.chunk_length is None or self.chunk_length >= 1,
-                "Use 1 or more, or None to read a note whole.",
-            ),
-            ("coverage_weight", self.coverage_weight >= 0, "Use 0 or more."),
-        ):
-            if not fits:
-                value = getattr(self, name)
+        sizes = {"vocab_size": 5, "d_embedding": 1, "d_hidden": 1, "layers": 1, "chunk_length": 1}
+        sizes |= {"max_source": 3, "max_target": 2, "coverage_weight": 0, "dropout": 0}
+        for name, least in sizes.items():
+            value = getattr(self, name)
+            too_large = name == "dropout" and value >= 1
+            if value is not None and (too_large or not value >= least):
+                remedy = "Use 0 to below 1." if name == "dropout" else f"Use {least} or more."
                 raise InputError(
                     "PointerGeneratorConfig", name, f"{value!r} is out of range", remedy
                 )
@@ -228,6 +218,11 @@ class PointerGeneratorOutput(ModelOutput):
     def logits(self) -> Tensor | None:
         """``log_probs``, under the name that transformers looks for."""
         return self.log_probs
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """A tensor in which probabilities can be added up: float32 at least, float64 stays."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 # ---------------------------------------------------------------------- the encoder
@@ -540,9 +535,10 @@ class _Loop(torch.autograd.Function):
             covered = list(torch.cat([coverage[None], attention[:-1]]).cumsum(dim=0))
 
         energies, transposed = _Energies(keys, w_d, w_c, target), states.transpose(1, 2)
-        d_keys, d_queries, d_v = torch.zeros_like(keys), torch.empty_like(queries), v * 0
-        d_context, d_contexts_all = torch.zeros_like(contexts[0]), torch.empty_like(contexts[1:])
-        d_covered, d_w_c = torch.zeros_like(coverage), v * 0
+        d_keys, d_covered = torch.zeros_like(keys), torch.zeros_like(coverage)
+        d_v, d_w_c = torch.zeros_like(v), torch.zeros_like(v)
+        d_queries, d_context = torch.empty_like(queries), torch.zeros_like(contexts[0])
+        d_contexts_all = torch.empty_like(d_contexts)
         d_hidden = [torch.zeros_like(h[0]) for h in hiddens]
         d_cell = list(d_hidden)
         for t in reversed(range(target)):
@@ -620,44 +616,6 @@ def _outer_sum(left: Tensor, right: Tensor) -> Tensor:
     return left.flatten(0, 1).t() @ right.flatten(0, 1)
 
 
-# ---------------------------------------------------------------------- the mixture
-
-
-def log_mixture_of_words(
-    log_vocabulary: Tensor, log_attention: Tensor, p_gen_logit: Tensor, ids: Tensor, n_oov: int
-) -> Tensor:
-    """log(p_gen P_vocab + (1 - p_gen) P_copy) of every word, known or outside.
-
-    Words that do not stand in the note are only generated: the two parts are mixed at the others.
-
-    Args:
-        log_vocabulary: float (batch, steps, vocabulary).
-        log_attention: float (batch, steps, source).
-        p_gen_logit: float (batch, steps).
-        ids: int64 (batch, source): the notes.
-        n_oov: how many extended ids there are.
-
-    Returns:
-        float (batch, steps, vocabulary + n_oov).
-    """
-    gate = p_gen_logit[..., None]
-    everywhere = pad(log_vocabulary + logsigmoid(gate), (0, n_oov), value=-torch.inf)
-    places = ids[:, None].expand_as(log_attention)
-    copied = torch.zeros_like(everywhere).scatter_add_(-1, places, log_attention.exp())
-    copied = copied.gather(-1, places)
-    # The logarithm of 0 would have the gradient nan: the 0 is replaced before and after.
-    absent = copied == 0
-    log_copied = copied.masked_fill(absent, 1.0).log().masked_fill(absent, -torch.inf)
-    mixed = torch.logaddexp(everywhere.gather(-1, places), log_copied + logsigmoid(-gate))
-    # A word that stands twice is written twice, with one value: amax shares its gradient.
-    return everywhere.scatter_reduce(-1, places, mixed, "amax")
-
-
-def wide(tensor: Tensor) -> Tensor:
-    """A tensor in which probabilities can be added up: float32 at least, float64 stays."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
-
-
 # ---------------------------------------------------------------------- the model
 
 
@@ -729,22 +687,21 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         spent, tokens = state.coverage, decoder_input_ids[:, None]  # (batch, 1, ...)
         features, log_attention, state = self.decoder(self._embed(tokens), source, state)
         features, log_attention = features[:, 0], log_attention[:, 0]  # (batch, target, ...)
-        log_vocabulary, p_gen_logit = self._vocabulary_and_gate(features)
+        distributions = (*self._vocabulary_and_gate(features), log_attention, source.ids)
         attention = log_attention.exp()
         output = PointerGeneratorOutput(
             log_attention=log_attention,
-            p_gen=p_gen_logit.sigmoid(),
+            p_gen=distributions[1].sigmoid(),
             coverage=spent + attention.cumsum(dim=1) - attention,
             past_key_values=state,
         )
-        if labels is None or not self.training:
-            with torch.set_grad_enabled(torch.is_grad_enabled() and labels is None):
-                output.log_probs = self._mixed(log_vocabulary, log_attention, p_gen_logit, source)
         if labels is None:
+            output.log_probs = self._mixed(*distributions)
             return output
-        total = self._negative_log_likelihood(
-            log_vocabulary, log_attention, p_gen_logit, source.ids, labels
-        )
+        if not self.training:
+            with torch.no_grad():
+                output.log_probs = self._mixed(*distributions)
+        total = self._negative_log_likelihood(*distributions, labels)
         scored = labels != NOT_SCORED
         output.terms = (LossTerm("negative_log_likelihood", total, scored.sum()),)
         if self.config.coverage:
@@ -791,7 +748,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         features, log_attention, state = self.decoder(embedded, source, state)
         features, log_attention = features[:, :, 0], log_attention[:, :, 0]  # (batch, beams, ...)
         log_vocabulary, p_gen_logit = self._vocabulary_and_gate(features)
-        log_probs = self._mixed(log_vocabulary, log_attention, p_gen_logit, source)
+        log_probs = self._mixed(log_vocabulary, p_gen_logit, log_attention, source.ids)
         return Step(log_probs, state, log_attention, p_gen_logit.sigmoid(), log_vocabulary)
 
     def add_coverage(self, weight: float = 1.0) -> None:
@@ -830,18 +787,41 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         return log_vocabulary, wide(self.decoder.p_gen(features).squeeze(-1))
 
     def _mixed(
-        self, log_vocabulary: Tensor, log_attention: Tensor, gate: Tensor, source: EncodedSource
+        self, log_vocabulary: Tensor, p_gen_logit: Tensor, log_attention: Tensor, ids: Tensor
     ) -> Tensor:
+        """log(p_gen P_vocab + (1 - p_gen) P_copy) of every word, known or outside.
+
+        Words that do not stand in the note are only generated: both parts are mixed at the others.
+
+        Args:
+            log_vocabulary: float (batch, steps, vocabulary).
+            p_gen_logit: float (batch, steps).
+            log_attention: float (batch, steps, source).
+            ids: int64 (batch, source): the notes.
+
+        Returns:
+            float (batch, steps, vocabulary + n_oov).
+        """
         if self.decoder.p_gen is None:
             return log_vocabulary
-        n_oov = max(0, int(source.ids.max()) + 1 - self.config.vocab_size)
-        return log_mixture_of_words(log_vocabulary, log_attention, gate, source.ids, n_oov)
+        n_oov = max(0, int(ids.max()) + 1 - self.config.vocab_size)
+        gate = p_gen_logit[..., None]
+        everywhere = pad(log_vocabulary + logsigmoid(gate), (0, n_oov), value=-torch.inf)
+        places = ids[:, None].expand_as(log_attention)
+        copied = torch.zeros_like(everywhere).scatter_add_(-1, places, log_attention.exp())
+        copied = copied.gather(-1, places)
+        # The logarithm of 0 would have the gradient nan: the 0 is replaced before and after.
+        absent = copied == 0
+        log_copied = copied.masked_fill(absent, 1.0).log().masked_fill(absent, -torch.inf)
+        mixed = torch.logaddexp(everywhere.gather(-1, places), log_copied + logsigmoid(-gate))
+        # A word that stands twice is written twice, with one value: amax shares its gradient.
+        return everywhere.scatter_reduce(-1, places, mixed, "amax")
 
     def _negative_log_likelihood(
         self,
         log_vocabulary: Tensor,
-        log_attention: Tensor,
         p_gen_logit: Tensor,
+        log_attention: Tensor,
         ids: Tensor,
         labels: Tensor,
     ) -> Tensor:

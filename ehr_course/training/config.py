@@ -120,12 +120,20 @@ def training_identity(
 
 def check_same_training(place: object, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse the checkpoint of another training."""
-    for name in [*now, *(then.keys() - now.keys())]:
-        if name not in MAY_CHANGE and then.get(name) != now.get(name):
+    for name in now:
+        if name in then and name not in MAY_CHANGE and then[name] != now[name]:
             raise InputError(
                 place,
                 name,
-                f"it was {then.get(name)!r} in the training that wrote this, and is "
-                f"{now.get(name)!r} now",
+                f"it was {then[name]!r} in the training that wrote this, and is {now[name]!r} now",
                 "Resume with the same settings and data, or train into another folder.",
             )
+    for name in sorted((then.keys() ^ now.keys()) - MAY_CHANGE):
+        where = "no longer exists" if name in then else "did not exist when this was written"
+        raise InputError(
+            place,
+            name,
+            f"this setting {where}: the checkpoint is of another kind of model, or another "
+            "version of the course began this training, which cannot be resumed to the bit",
+            "Finish it with that version, or train into another folder.",
+        )

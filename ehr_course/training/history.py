@@ -1,12 +1,10 @@
-"""The history of a training, step by step: as a table, as a bar, and in TensorBoard."""
+"""The history of a training, step by step."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 from tqdm import tqdm
@@ -56,19 +54,11 @@ class TrainingHistory:
         """The rows as a polars table."""
         return pl.DataFrame(self.rows, infer_schema_length=None)
 
-    def write(self, path: str | Path) -> None:
-        """Write the table to a .csv or .parquet file, whole or not at all."""
-        path = Path(path)
+    def write(self, path: Path) -> None:
+        """Write the table to a CSV file, whole or not at all."""
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        if path.suffix not in (".csv", ".parquet"):
-            raise InputError(
-                path, "", "its name does not say which format", "Use .csv or .parquet."
-            )
         try:
-            if path.suffix == ".csv":
-                self.table().write_csv(unfinished)
-            else:
-                self.table().write_parquet(unfinished)
+            self.table().write_csv(unfinished)
             unfinished.replace(path)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise InputError(
@@ -81,59 +71,13 @@ class TrainingHistory:
             unfinished.unlink(missing_ok=True)
 
 
-class Progress:
-    """Shows the steps of a training as a bar and in TensorBoard.
-
-    Args:
-        shown: whether to show a bar, with loss, learning rate, scale and tokens per second.
-        tensorboard: a folder for TensorBoard's files, or None.
-    """
-
-    def __init__(self, *, shown: bool, tensorboard: str | Path | None = None) -> None:
-        self.shown = shown
-        self._board = None
-        if tensorboard is not None:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError:
-                raise InputError(
-                    "Trainer",
-                    "tensorboard",
-                    "the package is not installed",
-                    "Install it with: pip install tensorboard",
-                ) from None
-            self._board = SummaryWriter(str(tensorboard))
-
-    def bar(self, *, done: int, total: int) -> tqdm:
-        """A bar of `total` steps, some of them done."""
-        hidden = {} if self.shown else {"disable": True}  # when shown, TQDM_DISABLE decides
-        return tqdm(total=total, initial=done, unit="step", leave=False, **hidden)
-
-    def show_step(self, bar: tqdm, row: Mapping[str, Any]) -> None:
-        """Show a row of the history."""
-        if not row["skipped"]:
-            bar.update()
-        if self.shown:
-            bar.set_postfix(
-                loss=f"{row['loss']:.3f}",
-                lr=f"{row['lr']:.1e}",
-                scale=f"{row['scale']:g}",
-                tokens_per_second=f"{row['tokens'] / row['seconds']:,.0f}",
-                refresh=False,
-            )
-        names = ("loss", "lr", "scale", "gradient_norm")
-        self._write({name: row[name] for name in names}, row["step"])
-
-    def show_metrics(self, metrics: Mapping[str, float], step: int) -> None:
-        """Show an evaluation."""
-        self._write({f"validation_{name}": value for name, value in metrics.items()}, step)
-
-    def _write(self, values: Mapping[str, float], step: int) -> None:
-        if self._board is not None:
-            for name, value in values.items():
-                self._board.add_scalar(name, value, step)
-
-    def flush(self) -> None:
-        """Write out what TensorBoard still buffers."""
-        if self._board is not None:
-            self._board.flush()
+def show_step(bar: tqdm, row: dict) -> None:
+    """Show a row of the history: loss, learning rate, scale and tokens per second."""
+    bar.update(not row["skipped"])
+    bar.set_postfix(
+        loss=f"{row['loss']:.3f}",
+        lr=f"{row['lr']:.1e}",
+        scale=f"{row['scale']:g}",
+        tokens_per_second=f"{row['tokens'] / row['seconds']:,.0f}",
+        refresh=False,
+    )

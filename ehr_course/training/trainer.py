@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
+from tqdm import tqdm
 
 from ehr_course.batches.datasets import BatchDataset
 from ehr_course.batches.sampler import LengthBatchSampler, data_loader
@@ -39,7 +40,7 @@ from ehr_course.training.checkpoints import (
     write_checkpoint,
 )
 from ehr_course.training.config import TrainingConfig, check_same_training, training_identity
-from ehr_course.training.history import Progress, TrainingHistory
+from ehr_course.training.history import TrainingHistory, show_step
 from ehr_course.training.processes import Processes, deferred_interrupt, ignore_interrupts
 
 
@@ -55,7 +56,7 @@ class Trainer:
             validation data. Only the first of several processes calls it.
         device: the GPU by default, if there is one.
         num_workers: processes that prepare batches.
-        progress, tensorboard: see Progress.
+        progress: whether to show a bar with loss, learning rate, scale and tokens per second.
 
     Attributes:
         history: a row for each step.
@@ -78,7 +79,6 @@ class Trainer:
         device: str | torch.device | None = None,
         num_workers: int = 0,
         progress: bool = False,
-        tensorboard: str | Path | None = None,
     ) -> None:
         if validation is None and evaluate is None and config.patience:
             raise InputError(
@@ -141,10 +141,9 @@ class Trainer:
         # The training's own random states; None while it runs and the generators hold them.
         self._random: dict[str, Tensor] | None = random_states()
         set_random_states(outside)
-        is_first = self.processes.is_first
-        self._progress = Progress(
-            shown=progress and is_first, tensorboard=tensorboard if is_first else None
-        )
+        self._bar_options: dict[str, Any] = {"unit": "step", "leave": False}
+        if not (progress and self.processes.is_first):  # else TQDM_DISABLE decides
+            self._bar_options["disable"] = True
 
     # ------------------------------------------------------------------ the loop
 
@@ -160,7 +159,7 @@ class Trainer:
         self.model.train()
         try:
             with (
-                self._progress.bar(done=self.step, total=self.config.steps) as bar,
+                tqdm(total=self.config.steps, initial=self.step, **self._bar_options) as bar,
                 deferred_interrupt() as interrupted,
                 self._own_randomness(),
             ):
@@ -168,7 +167,7 @@ class Trainer:
                     plan.set_epoch(self.epoch, start=self.batch)
                     for batch in self._loader:
                         row = self._take_step(batch)
-                        self._progress.show_step(bar, row)
+                        show_step(bar, row)
                         self._after(row)
                         # All processes stop after the same step, whichever was interrupted.
                         if any(self.processes.gather(interrupted.is_set())):
@@ -179,7 +178,6 @@ class Trainer:
                         self.epoch, self.batch = self.epoch + 1, 0
         finally:
             self.model.eval()
-            self._progress.flush()
         use_average(self.optimizer)
         return self.history
 
@@ -398,7 +396,6 @@ class Trainer:
                 write_best(self.model, self.folder)
         else:
             self._n_worse += 1
-        self._progress.show_metrics(metrics, self.step)
 
     def load_best(self) -> None:
         """Give the model the weights that had the best metric."""

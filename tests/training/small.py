@@ -45,7 +45,7 @@ def dataset(**changes: Any) -> RecordDataset:
 def trainer(
     folder: Path | None = None, *, dropout: float = 0.1, heads: bool = False, **changes: Any
 ) -> Trainer:
-    names = ("validation", "evaluate", "progress", "num_workers", "tensorboard")
+    names = ("validation", "evaluate", "progress", "num_workers")
     options = {name: changes.pop(name) for name in names if name in changes}
     made = model(dropout=dropout, **(HEADS if heads else {}))
     data = dataset(seed=changes.pop("data_seed", 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import small
@@ -12,7 +13,7 @@ import small
 from ehr_course.batches.corruption import Corruption
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
-from ehr_course.training.config import TrainingConfig
+from ehr_course.training.config import TrainingConfig, check_same_training, training_identity
 from ehr_course.training.trainer import Trainer
 
 
@@ -32,6 +33,22 @@ def test_a_checkpoint_of_a_model_with_other_settings_is_refused_by_their_name(
     small.trainer(tmp_path, steps=1).run()
     with pytest.raises(InputError, match=r"model\.dropout: it was 0\.1 .*, and is 0\.2 now"):
         small.trainer(tmp_path, steps=1, dropout=0.2)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda then: then.pop("model.dropout"), r"model\.dropout: .* did not exist when"),
+        (lambda then: then.update(shuffle=True), "shuffle: this setting no longer exists"),
+    ],
+)
+def test_a_checkpoint_of_another_version_is_refused_as_such(change: Any, says: str) -> None:
+    now = training_identity(small.model(), small.dataset(), TrainingConfig(steps=1), 1)
+    then = dict(now)
+    change(then)
+    with pytest.raises(InputError, match=says) as caught:
+        check_same_training("step-000003", then, now)
+    assert "Finish it with that version" in caught.value.remedy
 
 
 OLDER = [dataclasses.replace(small.RECORDS[0], age=1), *small.RECORDS[1:]]

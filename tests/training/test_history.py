@@ -1,9 +1,7 @@
-"""What a training writes down about itself, and shows in TensorBoard."""
+"""What a training writes down about itself."""
 
 from __future__ import annotations
 
-import sys
-import types
 from pathlib import Path
 
 import polars as pl
@@ -23,46 +21,12 @@ def test_the_history_is_a_table_with_a_row_for_each_step(tmp_path: Path) -> None
     assert table["tokens"].min() > 0
     written = pl.read_csv(tmp_path / "history.csv")
     assert written["loss"].to_list() == pytest.approx(history.losses)
-    history.write(tmp_path / "history.parquet")
-    assert pl.read_parquet(tmp_path / "history.parquet").equals(table)
-    with pytest.raises(InputError, match=r"\.csv or \.parquet"):
-        history.write(tmp_path / "history.txt")
-
-
-def test_tensorboard_gets_steps_and_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = []
-
-    class SummaryWriter:
-        def __init__(self, folder: str) -> None:
-            assert folder == "board"
-
-        def add_scalar(self, name: str, value: float, step: int) -> None:
-            written.append((name, value, step))
-
-        def flush(self) -> None:
-            written.append("flushed")
-
-    module = types.SimpleNamespace(SummaryWriter=SummaryWriter)
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    made = small.trainer(tensorboard="board", validation=small.dataset(), steps=2)
-    rows = made.run().rows
-    for row in rows:
-        for name in ("loss", "lr", "scale", "gradient_norm"):
-            assert (name, row[name], row["step"]) in written
-    assert written[-2:] == [("validation_loss", rows[-1]["validation_loss"], 2), "flushed"]
-
-
-def test_tensorboard_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(InputError, match="pip install tensorboard"):
-        small.trainer(tensorboard="board")
 
 
 def test_a_history_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     history = small.trainer(steps=1).run()
-    for name in ("history.csv", "history.parquet"):
-        with pytest.raises(InputError, match="the history cannot be written"):
-            history.write(tmp_path / "missing" / name)
+    with pytest.raises(InputError, match="the history cannot be written"):
+        history.write(tmp_path / "missing" / "history.csv")
 
 
 def test_the_best_step_is_the_first_with_the_lowest_value() -> None:
