@@ -292,7 +292,7 @@ def beam_search(
         model: it is used in evaluation mode and left as it was.
         input_ids: int64 (batch, source), on the model's device.
         attention_mask: 0 or 1 (batch, source); 1 for tokens; by default all but padding.
-        settings: how many beams, how long, what is forbidden, when to stop.
+        settings: how many beams, how long, what is forbidden.
         trace: whether each result tells what its search looked at.
 
     Returns:
@@ -331,17 +331,19 @@ def beam_search(
             for row, (search, of_note) in enumerate(zip(active, candidates, strict=True)):
                 search.advance(row, list(zip(*of_note, strict=True)))
             rows = [row for row, search in enumerate(active) if not search.done]
-            active = [active[row] for row in rows]
-            if not active:
+            if not rows:
                 break
+            state = step.state
+            if len(rows) < len(active):  # the source is large: it is copied when notes leave
+                active = [active[row] for row in rows]
+                left = torch.tensor(rows, device=device)
+                source, state, history = _of_notes((source, state, history), left)
             live = [search.beams() for search in active]
             tokens, parents = (
                 torch.tensor([[beam[part] for beam in of_note] for of_note in live], device=device)
                 for part in (0, 1)
             )
             totals = best.new_tensor([[beam[2] for beam in of_note] for of_note in live])
-            left = torch.tensor(rows, device=device)
-            source, state, history = _of_notes((source, step.state, history), left)
             state, history = reorder_beams((state, history), parents)
             history = torch.cat([history, tokens[..., None]], dim=-1)
     return [search.result(said, trace) for search in searches]

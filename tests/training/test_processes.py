@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 
 from ehr_course.errors import InputError
 from ehr_course.training import checkpoints as files
+from ehr_course.training import trainer
 from ehr_course.training.checkpoints import checkpoints, read_checkpoint
 
 SMALL = Path(__file__).with_name("small.py")
@@ -251,9 +252,9 @@ def test_an_interrupt_waits_for_the_end_of_the_step_then_saves_and_says_how_to_g
     save = files.save_file
     monkeypatch.setattr(files, "save_file", save_file)
     made = small.trainer(tmp_path, evaluate=evaluate, evaluate_every=5, checkpoint_every=5)
-    show_step = made._progress.show_step
+    show_step = trainer.show_step
     monkeypatch.setattr(
-        made._progress, "show_step", lambda *shown: (interrupt("report"), show_step(*shown))
+        trainer, "show_step", lambda *shown: (interrupt("report"), show_step(*shown))
     )
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt, match=f"Run the same training with folder='{tmp_path}'"):
