@@ -127,8 +127,8 @@ def utility(
         ours, floor = (judge.scores(learn(pairs, asked, columns)) for pairs in (written, real))
         errors = judge.errors_of_learning(learn, written, real, rng)
         measures += [
-            _measure(score, *parts, how)
-            for score, *parts in zip(_MEANINGS, ours, floor, errors, strict=True)
+            _measure(score, values, floors, error, how)
+            for score, values, floors, error in zip(_MEANINGS, ours, floor, errors, strict=True)
             if not (how and score == "AUROC")
         ]
     warnings = (*without, *_warnings(real, written, asked, columns))

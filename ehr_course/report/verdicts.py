@@ -98,14 +98,6 @@ QUESTIONS = {
 }
 """The questions that a report answers, in their order, by the keys of its sections."""
 
-_JUDGED = {
-    "fidelity": "Nothing shows that its codes are as frequent as in real patients.",
-    "validity": "Nothing shows that its patients are possible.",
-    "privacy": "Nothing shows that it keeps its patients to itself: treat it as real data.",
-    "utility": "Nothing shows that a model can learn from it.",
-}
-
-
 _JUDGED = {Verdict.AT_FLOOR, Verdict.WORSE, Verdict.BETTER}
 
 
