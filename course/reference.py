@@ -89,8 +89,7 @@ ROOMS = (
         "plots",
         *_inside(
             "plots",
-            "charts diagrams style record timeline batch copying corruption generators "
-            "number_line auxiliary_weights",
+            "charts diagrams style record timeline batch corruption number_line auxiliary_weights",
         ),
     ),
     _room(

@@ -501,25 +501,27 @@ check("16.1", additive_attention)
 
 # %%
 p_gen = 0.4
-generated = {"pain": p_gen * 0.7, "mesna": 0, "home": p_gen * 0.3}
-copied = {"pain": (1 - p_gen) * (0.3 + 0.2), "mesna": (1 - p_gen) * 0.5}
-copied["home"] = 0  # it is not in the note
-p = [generated[word] + copied[word] for word in copied]
+p_vocab = {"pain": 0.7, "mesna": 0.0, "home": 0.3}
+p_copy = {"pain": 0.3 + 0.2, "mesna": 0.5, "home": 0.0}
+p = {w: p_gen * p_vocab[w] + (1 - p_gen) * p_copy[w] for w in p_vocab}
 
 # %%
-parts = [f"{w} {generated[w]:.2f} + {copied[w]:.2f}" for w in copied]
-picture, axes = blank_chart(
+picture = draw_bars(
+    {
+        word: {
+            "P_vocab: generate": p_vocab[word] or None,
+            "P_copy: copy": p_copy[word],
+            "P: 0.4 P_vocab + 0.6 P_copy": p[word],
+        }
+        for word in p
+    },
     "How likely is each word?",
-    f"Generated plus copied: {'; '.join(parts)}.",
-    f"P(w) in two parts, with p_gen {p_gen}",
-    height=2,
+    inner="columns",
+    form="{:.0%}",
+    notes={("mesna", "P_vocab: generate"): "has no place here"},
 )
-three, start = list(copied), list(generated.values())
-axes.barh(three, start, color="#cfe3b4")
-bars = axes.barh(three, copied.values(), left=start, color="#2d708e")
-axes.bar_label(bars, [f"{share:.2f}" for share in p], padding=4)
-axes.legend(["generated", "copied"], loc="lower right", frameon=False)
-axes.invert_yaxis()
+for axes in picture.axes:
+    axes.set_xlim(0, 0.9)  # one scale for all three
 picture
 
 # %% [markdown]

@@ -67,13 +67,9 @@ from ehr_course import (
     make_cohort, prefix_attention as shares_paid, prefix_parameters, train,
 )
 from ehr_course.exercises import check, hint, progress
-from ehr_course.plots.charts import (
-    blank_chart,
-    draw_bars,
-    draw_dots,
-    draw_heat,
-)
+from ehr_course.plots.charts import blank_chart, draw_bars, draw_dots
 from ehr_course.plots.diagrams import draw_flow, draw_strips
+from ehr_course.plots.lesson_18 import draw_longer_keys
 from ehr_course.widgets.prefix_attention import prefix_attention_explorer
 
 # %% tags=["hide-input"]
@@ -253,21 +249,7 @@ for name, values in read.items():
     longer[name] = functional.scaled_dot_product_attention(*parts)[0]
 
 # %%
-keys = ["prefix 0", "prefix 1", *names]
-table = {}
-for name, row, seen in zip(names, longer["weights"].tolist(), mask):
-    table[name] = {
-        key: weight if open_to else None
-        for key, weight, open_to in zip(keys, row, seen)
-    }
-    table[name]["the prefix's"] = row[0] + row[1]
-draw_heat(
-    table,
-    "How much of its attention does each token give to the prefix?",
-    "Rows: queries, with one softmax each. Columns: keys. Grey: hidden by"
-    " the mask. Last column: the sum of the first two.",
-    form="{:.2f}",
-)
+draw_longer_keys(names, 2, longer, mask)
 
 
 # %% [markdown]
@@ -385,16 +367,19 @@ said = [
 picture, axes = blank_chart(
     "What does a method gain for the numbers that it trains?",
     "Means: " + "; ".join(said) + f"; the model as it is: {before:.3f}.",
-    "The loss at the second hospital, a dot for each of five seeds",
+    "The loss at the second hospital: a dot for each of five seeds, and"
+    " the mean; below, how many numbers are trained, and the mean",
 )
 for name in methods:
-    x = trained[name]
-    axes.plot([x] * len(losses[name]), losses[name], "o", color="#2d708e")
-    axes.text(x, min(losses[name]) - 0.01, name, ha="center", va="top")
+    x, of = trained[name], losses[name]
+    axes.plot([x] * len(of), of, "o", color="#2d708e")
+    axes.hlines(mean(of), x / 1.2, x * 1.2, "black")
+    says = f"{name}\n{x:,}\n{mean(of):.3f}"
+    axes.text(x, min(of) - 0.01, says, size=8, ha="center", va="top")
 axes.axhline(before, color="black", linestyle="--")
-axes.text(9e5, before + 0.005, "the model as it is", ha="right")
+axes.text(300, before + 0.005, f"as it is: {before:.3f}", size=8)
 axes.set(xscale="log", xlabel="numbers trained", ylabel="loss")
-axes.set(xlim=(200, 1e6), ylim=(2.36, 2.58))
+axes.set(xlim=(200, 1e6), ylim=(2.31, 2.58))
 picture
 
 # %% [markdown]

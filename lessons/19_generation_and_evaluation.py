@@ -55,9 +55,13 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from statistics import fmean
+from textwrap import shorten
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
+from scipy.special import rel_entr
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -73,20 +77,9 @@ from ehr_course import (
     split_by_patient, train, validity, verdict, write_report,
 )
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.plots.copying import draw_copying
-from ehr_course.plots.drawings.generation_and_evaluation import (
-    Question,
-    draw_distance,
-    draw_floors,
-    draw_questions,
-    draw_report,
-    draw_sampling,
-)
-from ehr_course.plots.drawings.judged_patients import (
-    draw_leak,
-    draw_neighbours,
-)
-from ehr_course.plots.generators import Panel, draw_generators
+from ehr_course.plots.charts import blank_chart, draw_bars, draw_dots
+from ehr_course.plots.diagrams import draw_strips
+from ehr_course.plots.measures import draw_measures
 from ehr_course.plots.style import code_in_words, who
 from ehr_course.widgets.cohort_dashboard import cohort_dashboard
 
@@ -199,12 +192,16 @@ if not real:
     assert min(unlike["C"]) > max(by_chance)
 
 # %% tags=["nbval-ignore-output"]
-draw_generators(
-    [Panel("JS divergence of the codes, bits", unlike, real_unlike)],
-    title="A and B are as close as other real patients are, and C is not",
-    a_dot=f"each third of a cohort, {third:,} against {third:,} patients",
-    lead=False,
-)  # fmt: skip
+draw_dots(
+    unlike | {"real patients": by_chance[:3]},
+    "Which cohort's codes are as close as those of real patients?",
+    f"A dot for each third of a cohort, {third:,} against {third:,}"
+    " patients. Dashed: the mean of real patients.",
+    across="JS divergence of the codes, in bits",
+    form="{:.3f}",
+    mark="mean",
+    line=real_unlike,
+)
 
 
 # %% [markdown]
@@ -255,9 +252,18 @@ pasts = [carry_over(drawn_again(SEED + i)) for i in range(20)]
 real_impossible = impossible_share_of(learned_from)
 
 
-def question(asked, measure, values, floor, is_off, percent=False):
+class Question(NamedTuple):
+    asked: str
+    measure: str
+    values: dict[str, float]  # of each cohort
+    real: float  # what real patients score
+    off: frozenset[str]  # the cohorts that chance does not explain
+    form: str  # how a value is written
+
+
+def question(asked, measure, values, floor, is_off, form="{:.3f}"):
     off = frozenset(name for name in values if is_off(values[name]))
-    return Question(asked, measure, values, floor, off, percent)
+    return Question(asked, measure, values, floor, off, form)
 
 
 def questions_about(cohorts):
@@ -270,7 +276,7 @@ def questions_about(cohorts):
     return [
         question(
             "Are its codes as frequent?",
-            f"JS divergence, bits; {third:,} against {third:,}",
+            "JS divergence in bits",
             of_each(lambda records: fmean(
                 thirds(lambda p: divergence(p, strangers), records, third)
             )),
@@ -279,12 +285,12 @@ def questions_about(cohorts):
         question(
             "Are its patients possible?", "impossible codes",
             of_each(impossible_share_of), real_impossible,
-            lambda share: share > real_impossible, percent=True,
+            lambda share: share > real_impossible, "{:.1%}",
         ),
         question(
             "Do its patients have a past?", "codes carried over",
             of_each(carry_over), real_past,
-            lambda share: not min(pasts) <= share <= max(pasts), True,
+            lambda share: not min(pasts) <= share <= max(pasts), "{:.1%}",
         ),
         question(
             "Whom does it give away?",
@@ -303,7 +309,29 @@ if not real:
         told = questions[2].values["C"], questions[2].real
         assert [round(100 * share, 1) for share in told] == [8.3, 36.5]
 
+
 # %% tags=["nbval-ignore-output"]
+def draw_questions(questions):
+    rows, fills, notes = {}, {}, {}
+    for q in questions:
+        row = f"{q.asked}\n{q.measure}"
+        rows[row] = [
+            f"{name} {q.form.format(value)}{' ✗' * (name in q.off)}"
+            for name, value in q.values.items()
+        ]
+        fills[row] = [
+            "trap" if name in q.off else "encoder" for name in q.values
+        ]
+        notes[row] = f"real: {q.form.format(q.real)}"
+    return draw_strips(
+        rows,
+        "Which cohort is like real patients, and in what?",
+        "✗: farther from real patients than chance explains",
+        fills=fills,
+        notes=notes,
+    )
+
+
 draw_questions(questions)
 
 # %% [markdown]
@@ -347,12 +375,33 @@ probs = logits[torch.arange(len(first)), first].softmax(-1)
 likeliest = probs.sort(-1, descending=True).values
 for_90 = (likeliest.cumsum(-1) < 0.9).sum(1)  # (patients,)
 steps = {
-    who(some[row]): probs[row].numpy()
+    who(some[row]): likeliest[row].numpy()
     for row in (int(for_90.argmin()), int(for_90.argmax()))
 }
+ends = {name: (p.cumsum() < 0.9).sum() + 1 for name, p in steps.items()}
+said = [
+    f"{name}: the 20 likeliest have {p[:20].sum():.0%}, and"
+    f" {ends[name]} are needed for 90%."
+    for name, p in steps.items()
+]
 
 # %% tags=["nbval-ignore-output"]
-draw_sampling(steps, k=20, p=0.9)
+picture, panels = blank_chart(
+    "How many codes do top-k and top-p keep?",
+    " ".join(said),
+    "The probabilities of the 80 likeliest codes, for k = 20 and p = 0.9",
+    columns=2,
+)
+for axes, (name, p) in zip(panels, steps.items()):
+    axes.bar(range(1, 81), p[:80], color="#b8dce0")
+    axes.axvline(20.5, color="#2d708e", linestyle="--", label="top-k")
+    end = ends[name]
+    axes.axvline(end + 0.5, color="black", linestyle=":", label="top-p")
+    axes.set_title(name, size=9)
+    axes.set_xlabel(f"rank; top-k: {p[:20].sum():.0%}, top-p: {end} codes")
+    axes.yaxis.set_major_formatter("{x:.0%}")
+    axes.legend(frameon=False)
+picture
 
 
 # %% [markdown]
@@ -481,12 +530,39 @@ counts = [
     for records in (strangers, drawn["all three"][:third])
 ]
 codes = sorted(set(counts[0]) | set(counts[1]))
-n_real, n_drawn = (np.array([c[code] for code in codes]) for c in counts)
-names = (
-    f"{third:,} held-out patients",
-    f"{third:,} with all three settings",
+p, q = (
+    np.array([count[code] for code in codes]) / count.total()
+    for count in counts
 )
-draw_distance(codes, n_real, n_drawn, names)
+
+# %% tags=["hide-input"]
+# set-up: what each code adds to the divergence; the codes that add most
+m = (p + q) / 2
+adds = (rel_entr(p, m) + rel_entr(q, m)) / math.log(4)  # in bits
+most = adds.argsort()[::-1][:6]
+rest = adds.sum() - adds[most].sum()
+named = {
+    i: shorten(code_in_words(codes[i]), 60, placeholder=" …")
+    for i in most
+}
+
+# %% tags=["nbval-ignore-output"]
+draw_bars(
+    {
+        named[i]: {"held-out patients": p[i], "all three settings": q[i]}
+        for i in most
+    },
+    f"Which codes add most to the {adds.sum():.3f} bits?",
+    f"Shares of all codes, {third:,} patients each; in bits what a code"
+    f" adds. The {len(codes) - 6} others add {rest:.3f}. The root of the"
+    f" sum is {math.sqrt(adds.sum()):.3f}.",
+    inner="key",
+    form="{:.1%}",
+    notes={
+        (named[i], "all three settings"): f"adds {adds[i]:.4f}"
+        for i in most
+    },
+)
 
 
 # %% [markdown]
@@ -535,11 +611,36 @@ if not real:
     assert min(of_cohort[many]) > max(floors[many])
 
 # %% tags=["nbval-ignore-output"]
-draw_floors(floors, of_cohort)
+found = {"real against real": floors, "C against real": of_cohort}
+looks = {"real against real": ("s", "--", "#5c6470")}
+looks["C against real"] = ("o", "-", "#2d708e")
+said = [
+    f"{name}: " + ", ".join(f"{fmean(of[n]):.3f} for {n:,}" for n in of)
+    for name, of in found.items()
+]
+
+# %% tags=["nbval-ignore-output"]
+picture, axes = blank_chart(
+    "Does the divergence depend on the number of patients?",
+    "; ".join(said) + " patients on either side.",
+    "Three samples each, and their mean; logarithmic scales",
+)
+for name, of in found.items():
+    means = [fmean(bits) for bits in of.values()]
+    marker, dashes, colour = looks[name]
+    axes.plot(list(of), means, dashes, color=colour, label=name)
+    axes.plot(list(of), list(of.values()), marker, color=colour)
+axes.set(xlabel="patients on either side", ylabel="bits")
+axes.set(xscale="log", yscale="log")
+axes.set_xticks(list(floors), [f"{n:,}" for n in floors])
+axes.set_yticks([0.02, 0.05, 0.1, 0.2], ["0.02", "0.05", "0.1", "0.2"])
+axes.minorticks_off()
+axes.legend(frameon=False)
+picture
 
 
 # %% [markdown]
-# The red line is the [floor](../course/book/glossary.md): what a measure gives when
+# The dashed line is the [floor](../course/book/glossary.md): what a measure gives when
 # real patients stand in the place of the synthetic ones. With few patients chance
 # hides the fault of the cohort. So compare a divergence only with a floor of the same
 # sizes.
@@ -631,13 +732,28 @@ leak = perplexity_with(Corruption(p_visit=0.0), some)
 empty = perplexity_with(Corruption(p_empty=1.0), some)
 
 # %% tags=["hide-input"]
-# check: a leak, and a patient of three visits to draw it with
+# check: a leak
 assert real or (leak < 3 and empty > 10)
-long = next(r for r in [*held_out, *patients] if len(r.visits) > 2)
-visits = [len(visit.codes) for visit in long.visits[:3]]
 
 # %% tags=["nbval-ignore-output"]
-draw_leak(visits, 1, {"leak": leak, "honest": empty})
+visits = ["visit 1", "visit 2", "visit 3"]
+draw_strips(
+    {"all visits": visits, "the past": visits},
+    "What may a model read while it scores visit 2?",
+    "All visits are read if the encoder gets the clean record.",
+    fills={
+        "all visits": ["encoder", "trap", "trap"],
+        "the past": ["encoder", "special", "quiet"],
+    },
+    under={
+        "all visits": ["read", "read and scored", "read too early"],
+        "the past": ["read", "scored code by code", "hidden"],
+    },
+    notes={
+        "all visits": f"perplexity {leak:.1f}",
+        "the past": f"perplexity {empty:.1f}",
+    },
+)
 
 
 # %% [markdown]
@@ -738,8 +854,30 @@ planes = {
     "from elsewhere": (points, elsewhere[1]),
 }
 
+nearest, accuracy = {}, {}
+for name, pair in planes.items():
+    both = np.concatenate(pair)  # (80, 2): real patients, synthetic ones
+    nearest[name] = cKDTree(both).query(both, k=2)[1][:, 1]  # but itself
+    is_real = np.arange(80) < 40
+    accuracy[name] = (is_real == is_real[nearest[name]]).mean()
+
 # %%
-draw_neighbours(planes)
+picture, panels = blank_chart(
+    "Whose nearest neighbour is of one's own kind?",
+    "; ".join(f"{n}: accuracy {of:.2f}" for n, of in accuracy.items()),
+    "Grey dots: real patients; blue: synthetic ones. A line leads from"
+    " each to the nearest.",
+    columns=3,
+)
+for axes, (name, (real_ones, made)) in zip(panels, planes.items()):
+    both = np.concatenate([real_ones, made])
+    for one, other in zip(both, both[nearest[name]]):
+        axes.plot(*zip(one, other), "-", color="#b0b6bf", linewidth=1)
+    axes.plot(*real_ones.T, "o", color="#5c6470", markersize=4)
+    axes.plot(*made.T, "D", color="#2d708e", markersize=3)
+    axes.set(xticks=[], yticks=[], xlabel=f"accuracy {accuracy[name]:.2f}")
+    axes.set_title(name, size=9)
+picture
 
 
 # %% [markdown]
@@ -837,8 +975,8 @@ with tempfile.TemporaryDirectory() as folder:
     files = sorted(p.name for p in (Path(folder) / "report").iterdir())
 
 # %% [markdown]
-# Six of its rows come next, in a picture. The white box is C's number, in its interval;
-# the red line is what real patients score, the *floor*. If the interval holds the red
+# Six of its rows come next, in a picture. The white square is C's number, in its interval;
+# the black line is what real patients score, the *floor*. If the interval holds the black
 # line, the measure is *at the floor*; if not, it is better or worse.
 
 # %% tags=["hide-input"]
@@ -877,14 +1015,15 @@ if not real:
         assert [round(x, 3) for x in told] == numbers
 
 # %% tags=["nbval-ignore-output"]
-title = "Where the cohort differs from real patients"
-draw_report(lines, title=title, sizes=against)
+draw_measures(
+    [m for m, _ in lines], {m.name: words for m, words in lines}
+)
 
 
 # %% [markdown]
 # All six are worse than real patients. This is what the numbers are:
 #
-# | row | C's number | the red line |
+# | row | C's number | the black line |
 # |---|---|---|
 # | JS divergence | how far C's codes lie from held-out patients | how far training patients do |
 # | impossible codes | their share in C | in held-out patients |
@@ -1085,17 +1224,28 @@ if not real:
         assert min(carried[yours]) > max(carried[table])
     assert min(carried[memory]) > 0.9 * real_past > 2 * max(carried[yours])
 
+
 # %% tags=["nbval-ignore-output"]
-draw_generators(
-    [
-        Panel("JS divergence, bits", far, real_unlike),
-        Panel("codes carried over", carried, real_past, percent=True),
-        Panel("impossible codes", cannot, real_impossible, percent=True),
-    ],
-    title="A table with a memory keeps the past that the model forgets",
-    a_dot=f"each third of a cohort, {third:,} against {third:,} patients",
-    lead=False,
-)  # fmt: skip
+def in_percent(shares):
+    return {name: [100 * x for x in some] for name, some in shares.items()}
+
+
+draw_dots(
+    {
+        "JS divergence, bits": far,
+        "codes carried over, %": in_percent(carried),
+        "impossible codes, %": in_percent(cannot),
+    },
+    "What does a table with a memory keep?",
+    f"A dot for each third of a cohort, {third:,} patients. Dashed: real"
+    " patients.",
+    form="{:.2g}",
+    line={
+        "JS divergence, bits": real_unlike,
+        "codes carried over, %": 100 * real_past,
+        "impossible codes, %": 100 * real_impossible,
+    },
+)
 
 # %% [markdown]
 # A few lines of counting reproduce the codes and the carry-over of real patients.
@@ -1149,7 +1299,37 @@ patient = next(filter(tells_much, hospital.test))
 
 # %% tags=["nbval-ignore-output"]
 copied = copied_visit(better.model, better.tokenizer, patient)
-draw_copying(copied)
+codes, earlier = copied.codes, copied.earlier
+said = [
+    f"{icd9.dotted(code)} {share:.2f}"
+    + (", had before" if code in earlier else "")
+    for code, share in zip(codes, copied.copied)
+]
+its_words = [
+    shorten(code_in_words(code), 36, placeholder=" …") for code in codes
+]
+new_visit = np.flatnonzero(np.diff(copied.visit_of)) + 0.5
+
+# %% tags=["nbval-ignore-output"]
+picture, (places, bars) = blank_chart(
+    "Which codes of the last visit are copied, and from where?",
+    f"How likely each code is copied: {'; '.join(said)}.",
+    "The darker, the likelier from there. Crosses mark the same code.",
+    columns=2,
+    sharey=True,
+    width_ratios=(4, 1),
+)
+places.imshow(copied.shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+same = np.array([[code == other for other in earlier] for code in codes])
+places.plot(*same.nonzero()[::-1], "x", color="#b3400e")
+places.set_xticks(range(len(earlier)), map(icd9.dotted, earlier))
+places.tick_params(axis="x", rotation=90)
+places.set_yticks(range(len(codes)), its_words)
+places.vlines(new_visit, -0.5, len(codes) - 0.5, "black")
+places.set_xlabel("codes of earlier visits; a line where a visit begins")
+bars.barh(range(len(codes)), copied.copied, color="#2d708e")
+bars.set(xlim=(0, 1), xlabel="copied at all")
+picture
 
 
 # %% [markdown]
@@ -1362,7 +1542,7 @@ apart = {
 seeds = range(SEED, SEED + 20)
 pairs_by_chance = [floor(third, seed, items=pairs_in) for seed in seeds]
 belong = question(
-    "Do a visit's codes belong together?", "JS divergence of pairs, bits",
+    "Do a visit's codes belong together?", "JS divergence of pairs",
     apart, fmean(pairs_by_chance[:3]),
     lambda bits: bits > max(pairs_by_chance),
 )  # fmt: skip

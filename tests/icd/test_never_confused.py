@@ -20,7 +20,6 @@ from official_lists import icd9_list, icd10_list
 from ehr_course.batches.corruption import Corruption
 from ehr_course.code_system import CODE_SYSTEMS
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import CopiedVisit
 from ehr_course.evaluation.code_table import chronic_categories, code_tables
 from ehr_course.evaluation.validity import (
     WorstCode,
@@ -39,7 +38,6 @@ from ehr_course.icd import code_meaning, possible_systems
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.plots import style
 from ehr_course.plots.cohort_dashboard import draw_dashboard
-from ehr_course.plots.copying import draw_copying
 from ehr_course.plots.corruption import draw_corruption
 from ehr_course.plots.lesson_00 import draw_patient
 from ehr_course.plots.prompt import NextCodes, draw_next_codes, ruled_out
@@ -174,7 +172,6 @@ def test_every_picture_of_a_patient_reads_the_code_in_its_system(code, system):
     record = patient([code, "E8798"], system, visits=2)
     tokenizer = CodeTokenizer([code, "E8798"], system=system)
     shares = np.array([0.6, 0.3])
-    copied = CopiedVisit((code,), (code,), (1,), np.array([[0.5]]), system)
     begins = " ".join(title.split()[:2])
     for picture, has_title in (
         (draw_record(record), True),
@@ -182,7 +179,6 @@ def test_every_picture_of_a_patient_reads_the_code_in_its_system(code, system):
         (draw_patient(record), True),
         (draw_tokens(record, tokenizer, Characters(), dotted=True), False),
         (draw_next_codes(NextCodes(30, "F", (code, "E8798"), shares, shares, system)), True),
-        (draw_copying(copied), True),
         (draw_dashboard([record], [record]), False),
     ):
         said = words(picture)

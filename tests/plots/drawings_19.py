@@ -1,10 +1,14 @@
-"""Lesson 19 and the report: a real cohort beside a synthetic one."""
+"""Lesson 19 and the report: a real cohort beside a synthetic one, measures and floors."""
 
 from __future__ import annotations
 
+import math
+
 from registry import drawing
 
+from ehr_course.evaluation.measure import Measure
 from ehr_course.plots.cohort_dashboard import draw_dashboard, draw_looks, looks_of
+from ehr_course.plots.measures import draw_measures
 from ehr_course.records import PartialRecord, PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
 
@@ -52,3 +56,27 @@ def one_synthetic_patient():
 def ages_are_not_known():
     partial = [PartialRecord(r.subject_id, None, r.age, r.visits) for r in SYNTHETIC]
     return draw_dashboard(REAL, partial)
+
+
+# ---------------------------------------------------------------------- measures
+
+MEASURES = [
+    Measure("near it", 0.5, low=0.4, high=0.6, floor=0.5),
+    Measure("below zero", -0.3, low=-0.6, high=0.1, floor=-0.2),
+    Measure("without an interval", 2.0, floor=1.0),
+    Measure("without a floor", 3.0),
+    Measure("nothing", math.nan),
+]
+
+
+@drawing(
+    "near it 0.5, floor 0.5: at the floor; below zero -0.3, floor -0.2; without an interval 2, "
+    "floor 1; without a floor 3, no floor."
+)
+def measures_and_their_floors():
+    return draw_measures(MEASURES, {"near it": "at the floor"})
+
+
+@drawing("No measure has a value.")
+def no_measure():
+    return draw_measures(MEASURES[-1:])
