@@ -366,7 +366,7 @@ before = losses["nothing"][0]
 picture, axes = blank_chart(
     "What does a method gain for the numbers that it trains?",
     f"{'; '.join(says.values())}; the model as it is, 0, {before:.3f}.",
-    "A dot for each of five seeds, and the mean; dashed: the model as it is",
+    "A dot for each seed, and the mean; dashed: the model as it is",
 )
 for name, words in says.items():
     x, of = trained[name], losses[name]
