@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,14 +97,9 @@ app = typer.Typer(
 
 def _say_version(wanted: bool) -> None:
     """Print the version and exit."""
-    if not wanted:
-        return
-    try:
-        version = metadata.version("ehr-course")
-    except metadata.PackageNotFoundError:
-        version = "(a clone, not installed)"
-    typer.echo(f"ehr-course {version}")
-    raise typer.Exit
+    if wanted:
+        typer.echo(f"ehr-course {versions()['ehr_course']}")
+        raise typer.Exit
 
 
 _VERSION = typer.Option(
