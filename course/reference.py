@@ -89,7 +89,7 @@ ROOMS = (
         "plots",
         *_inside(
             "plots",
-            "charts diagrams style record timeline batch corruption number_line auxiliary_weights",
+            "charts diagrams style record timeline batch corruption",
         ),
     ),
     _room(

@@ -65,10 +65,12 @@ from ehr_course import (
 )
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.catalogue import find_exercise
-from ehr_course.plots.auxiliary_weights import runs_of
 from ehr_course.plots.charts import blank_chart, draw_bars, draw_heat
 from ehr_course.plots.diagrams import draw_flow, draw_strips
-from ehr_course.widgets.auxiliary_weights import weight_explorer
+from ehr_course.widgets.auxiliary_weights import (
+    runs_of,
+    weight_explorer,
+)
 
 # %% tags=["hide-input"]
 # set-up: patients to learn from, and one batch of all that are held out

@@ -78,8 +78,10 @@ from ehr_course.exercises.tiny_training import TinyTraining, through_a_file
 from ehr_course.exercises.trainers_to_test import Stopped, Trainers
 from ehr_course.plots.charts import blank_chart, draw_bars, draw_lines
 from ehr_course.plots.diagrams import draw_flow, draw_strips
-from ehr_course.plots.number_line import count_in_float16
-from ehr_course.widgets.number_line import number_line_explorer
+from ehr_course.widgets.number_line import (
+    count_in_float16,
+    number_line_explorer,
+)
 
 
 def weights_of(model):

@@ -4,8 +4,13 @@ import polars as pl
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.plots.auxiliary_weights import MEASURES, NO_HEADS, Setting, draw_weights
-from ehr_course.widgets.auxiliary_weights import weight_explorer
+from ehr_course.widgets.auxiliary_weights import (
+    MEASURES,
+    NO_HEADS,
+    Setting,
+    draw_weights,
+    weight_explorer,
+)
 
 SETTINGS = [NO_HEADS, Setting(0.3, 0.2, "states"), Setting(3.0, 3.0, "states")]
 SWEEP = pl.DataFrame(

@@ -5,11 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from matplotlib.text import Text
 
-from ehr_course.errors import InputError
 from ehr_course.plots.bars import bars_in
-from ehr_course.plots.number_line import (
+from ehr_course.widgets.number_line import (
     HIGHEST,
     LARGEST,
     LOWEST,
@@ -18,7 +16,7 @@ from ehr_course.plots.number_line import (
     Sizes,
     count_in_float16,
     describe_number_line,
-    draw_number_line,
+    draw_sizes,
     summarise,
 )
 
@@ -125,38 +123,9 @@ def test_the_title_of_an_overflow_says_that_the_step_is_skipped():
     )
 
 
-# ---------------------------------------------------------------------- the picture
-
-
-def test_drawing_twice_gives_the_same_bytes():
-    first, second = (draw_number_line(gradients(), exponent=5) for _ in range(2))
-    assert first.png() == second.png()
-
-
-def test_the_picture_carries_title_and_alternative_text():
-    picture = draw_number_line(gradients(), exponent=5)
-    counts = count_in_float16(gradients(), 32.0)
-    assert picture.alternative_text == describe_number_line(counts, 5)
-    assert summarise(counts, 5) in [text.get_text() for text in picture.findobj(Text)]
-
-
 def test_the_bars_are_the_shares_of_the_gradients_in_percent():
-    picture = draw_number_line(gradients(), exponent=5)
+    picture = draw_sizes(Sizes(gradients()), exponent=5)
     bars = [bar for some in picture.axes[0].collections for bar in bars_in(some) if bar.height]
     expected = Sizes(gradients() * 32).powers_of_two()
     assert sum(bar.height for bar in bars) == pytest.approx(100)
     assert [round(bar.x0) for bar in bars] == list(np.flatnonzero(expected) + LOWEST)
-
-
-@pytest.mark.parametrize("exponent", [-16, 0, 9, 20, 32])
-@pytest.mark.parametrize("spread", [0.2, 4.0, 12.0])
-def test_no_text_is_cut_off_and_no_text_lies_on_another(exponent, spread, drawn):
-    result = drawn(draw_number_line(gradients(spread=spread), exponent=exponent))
-    assert result.cut_off() == []
-    assert result.overlapping() == []
-
-
-@pytest.mark.parametrize("nothing", [torch.zeros(3), torch.tensor([math.nan]), torch.zeros(0)])
-def test_no_gradient_is_refused(nothing):
-    with pytest.raises(InputError, match="none is a finite number other than 0"):
-        draw_number_line(nothing)

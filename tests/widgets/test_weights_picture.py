@@ -1,15 +1,12 @@
 """The sweep of the heads' weights: means and spreads, the words and the picture."""
 
-import matplotlib.text
 import numpy as np
 import polars as pl
 import pytest
 from matplotlib.collections import PathCollection
 
-from ehr_course.course_files import checkpoint_folder
 from ehr_course.errors import InputError
-from ehr_course.plots.auxiliary_weights import (
-    MEASURES,
+from ehr_course.widgets.auxiliary_weights import (
     NO_HEADS,
     Runs,
     Setting,
@@ -49,15 +46,6 @@ SWEEP = sweep_of(
         (SMALL, (0.04, 0.05)),
     ]
 )
-
-
-@pytest.fixture(scope="module")
-def of_the_course():
-    return pl.read_csv(checkpoint_folder("auxiliary_weights") / "sweep.csv")
-
-
-def texts(picture):
-    return [text.get_text() for text in picture.findobj(matplotlib.text.Text)]
 
 
 # ---------------------------------------------------------------------- the numbers
@@ -170,22 +158,6 @@ def test_the_alternative_text():
 # ---------------------------------------------------------------------- the picture
 
 
-def test_drawing_twice_gives_the_same_bytes():
-    first, second = (
-        draw_weights(SWEEP, above="impossible", below="loss_repair", setting=SMALL)
-        for _ in range(2)
-    )
-    assert first.png() == second.png()
-
-
-def test_the_picture_carries_its_words():
-    picture = draw_weights(SWEEP, above="impossible", below="loss_repair", setting=LARGE)
-    assert picture.alternative_text == describe_weights(
-        SWEEP, above="impossible", below="loss_repair", setting=LARGE
-    )
-    assert "Heads at 3/2: more impossible codes" in texts(picture)
-
-
 def test_every_training_is_a_point_in_each_half():
     picture = draw_weights(SWEEP, above="impossible", below="sex_accuracy", setting=SMALL)
     halves = [
@@ -209,14 +181,3 @@ def test_a_setting_that_was_not_trained_is_refused():
         draw_weights(
             SWEEP, above="impossible", below="loss_repair", setting=Setting(7.0, 7.0, "states")
         )
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-def test_no_text_is_cut_off_and_no_text_lies_on_another(of_the_course, measure, drawn):
-    runs = runs_of(of_the_course, measure)
-    for one in (runs[0], runs[-1]):
-        result = drawn(
-            draw_weights(of_the_course, above=measure, below="divergence", setting=one.setting)
-        )
-        assert result.cut_off() == []
-        assert result.overlapping() == []
