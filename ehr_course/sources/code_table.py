@@ -168,16 +168,9 @@ def _columns_of(frame: Any, name: str, columns: Mapping[str, str] | None) -> dic
 
 def _open_table(path: Path, malformed: Malformed, columns: Mapping[str, str] | None) -> RowFilter:
     """Read the known columns of a CSV or parquet file, named by what they say."""
-    if not path.is_file():
-        problem = "this is a folder" if path.is_dir() else "there is no such file"
-        raise InputError(path, "", problem, "Name a .csv or .parquet file.")
     if path.suffix.lower() == ".parquet":
-        try:
-            chosen = choose_columns(path.name, "", parquet_columns(path), columns)
-            table = read_parquet(path, list(dict.fromkeys(chosen.values())))
-        except (pl.exceptions.PolarsError, OSError) as error:
-            problem = f"it cannot be read ({str(error).splitlines()[0]})"
-            raise InputError(path.name, "", problem, "Write it again.") from None
+        chosen = choose_columns(path.name, "", parquet_columns(path), columns)
+        table = read_parquet(path, list(dict.fromkeys(chosen.values())))
         return _rows(table.select(**chosen), chosen, path.name, malformed)
     chosen = choose_columns(path.name, "line 1", read_header(path), columns)
     return read_table(path, text=chosen, malformed=malformed)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from ehr_course.errors import InputError
-from ehr_course.records import AnyRecord, PartialRecord, PatientRecord, Visit
+from ehr_course.records import PartialRecord, PatientRecord, Visit
 from ehr_course.sources.codes import Codes, translate_rows
 from ehr_course.sources.cohort import Change, Cohort, LoadReport, Shortened, TableReport
 from ehr_course.sources.row_filter import RowFilter, is_in
@@ -26,36 +26,22 @@ def build_cohort(
 ) -> Cohort:
     """Build the records of all rows that are left, and the report.
 
+    Sorted columns are cut into visits, and visits into patients, in one pass.
+
     Args:
-        rows: as in translate_rows, with "respelled".
-        visits: as in build_records.
+        rows: one per code of a visit: "visit", any number in the order of visits, "code", a
+            position in codes.codes, and "respelled"; sorted by visit, then by importance. Every
+            visit has one.
+        visits: one row per visit: subject_id, sex, age, hadm_id, admitted; a patient's rows are
+            adjacent, in time order. A null sex or age makes a PartialRecord.
         codes: those of the rows.
         tables: the report's tables, in order.
         changed: how many values were rewritten, besides respelled codes.
     """
     coded, translated = translate_rows(rows, codes)
-    records = build_records(visits, coded, codes)
-    counts = {**changed, Change.CODE_RESPELLED: int(rows.frame["respelled"].sum())}
-    happened = {change.value: count for change, count in counts.items() if count}
-    accounts = tuple(table.account() for table in tables)
-    return Cohort(records, LoadReport(accounts, happened, shortened, notes, translated))
-
-
-def build_records(
-    visits: pl.DataFrame, diagnoses: pl.DataFrame, codes: Codes
-) -> tuple[AnyRecord, ...]:
-    """Cut sorted columns into visits, and visits into patients, in one pass.
-
-    Args:
-        visits: one row per visit: subject_id, sex, age, hadm_id, admitted; a patient's rows are
-            adjacent, in time order. A null sex or age makes a PartialRecord.
-        diagnoses: one row per code of a visit: visit, any number in the order of visits, and code,
-            a position in codes.codes; sorted by visit, then by importance. Every visit has one.
-        codes: all records share its texts.
-    """
     # Indexing an array of objects copies references, not texts.
-    each_code = np.array(codes.codes, dtype=object)[diagnoses["code"].to_numpy()].tolist()
-    starts = _run_starts(diagnoses["visit"])
+    each_code = np.array(codes.codes, dtype=object)[coded["code"].to_numpy()].tolist()
+    starts = _run_starts(coded["visit"])
     each_visit = [
         Visit(tuple(each_code[start:end]), admitted, hadm_id, codes.system)
         for start, end, admitted, hadm_id in zip(
@@ -70,7 +56,7 @@ def build_records(
     patients = visits[starts]
     known = not (patients["sex"].has_nulls() or patients["age"].has_nulls())
     record = PatientRecord if known else PartialRecord
-    return tuple(
+    records = tuple(
         record(subject_id, sex, age, tuple(each_visit[start:end]))
         for subject_id, sex, age, start, end in zip(
             patients["subject_id"].to_list(),
@@ -81,6 +67,10 @@ def build_records(
             strict=True,
         )
     )
+    counts = {**changed, Change.CODE_RESPELLED: int(rows.frame["respelled"].sum())}
+    happened = {change.value: count for change, count in counts.items() if count}
+    accounts = tuple(table.account() for table in tables)
+    return Cohort(records, LoadReport(accounts, happened, shortened, notes, translated))
 
 
 def _run_starts(values: pl.Series) -> list[int]:

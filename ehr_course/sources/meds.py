@@ -218,13 +218,7 @@ def _read_shard(path: Path, name: str) -> pl.DataFrame:
         "code": pl.String,
         "hadm_id": pl.Int64,
     }
-    try:
-        schema = parquet_columns(path)
-        there = [column for column in types if column in schema]
-        frame = read_parquet(path, there)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        problem = f"it is cut or not a parquet file ({str(error).splitlines()[0]})"
-        raise InputError(name, "", problem, "Export or copy it again.") from error
+    schema = parquet_columns(path, name)
     for column in ("subject_id", "time", "code"):
         if column not in schema:
             raise InputError(
@@ -233,6 +227,7 @@ def _read_shard(path: Path, name: str) -> pl.DataFrame:
                 f"column {column!r} is missing (found: {', '.join(schema)})",
                 "MEDS 0.4 has subject_id, time and code in every shard.",
             )
+    frame = read_parquet(path, [column for column in types if column in schema], name)
     if "hadm_id" not in schema:
         frame = frame.with_columns(hadm_id=pl.lit(None, pl.Int64))
     for column, wanted in types.items():
@@ -286,11 +281,7 @@ def _keep_split(events: RowFilter, folder: Path, split: str) -> None:
     if not path.is_file():
         problem = "there is no such file"
         raise InputError(SUBJECT_SPLITS, "", problem, "Load without split=.")
-    try:
-        splits = read_parquet(path, ["subject_id", "split"])
-    except (pl.exceptions.PolarsError, OSError) as error:
-        problem = f"it has no subject_id and split to read ({str(error).splitlines()[0]})"
-        raise InputError(path, "", problem, "Export or copy it again.") from None
+    splits = read_parquet(path, ["subject_id", "split"])
     known = splits["split"].drop_nulls().unique().sort().to_list()
     if split not in known:
         problem = f"there is no split {split!r} (found: {', '.join(known)})"

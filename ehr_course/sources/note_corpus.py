@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -393,7 +393,7 @@ class NoteFile:
     def _parquet(self, wanted: list[str], texts: Sequence[str]) -> RowFilter:
         file = self.path.name
         spelt = [self.spelling[name] for name in wanted]
-        frame = _of_parquet(file, lambda: read_parquet(self.path, spelt))
+        frame = read_parquet(self.path, spelt)
         if frame.is_empty():
             raise InputError(file, "", "it has columns but no rows", "Export or copy it again.")
         frame = frame.rename({self.spelling[name]: name for name in wanted})
@@ -407,11 +407,9 @@ class NoteFile:
                     f"it holds values of type {kind.base_type()}, not text",
                     "Name the columns that hold the notes and the summaries.",
                 )
-        frame = _of_parquet(
-            file,
-            lambda: frame.with_columns(
-                pl.col(name).cast(pl.String).fill_null("").str.strip_chars() for name in wanted
-            ),
+        frame = frame.with_columns(
+            pl.col(name).cast(pl.String, strict=False).fill_null("").str.strip_chars()
+            for name in wanted
         ).with_row_index("line", offset=1)
         return RowFilter(file, frame, place="row {}".format, malformed="drop")
 
@@ -439,7 +437,7 @@ def open_note_file(path: str | Path) -> NoteFile:
     name = path.name.lower()
     kind: Literal["csv", "jsonl", "parquet"]
     if name.endswith(".parquet"):
-        kind, header = "parquet", list(_of_parquet(path.name, lambda: parquet_columns(path)))
+        kind, header = "parquet", list(parquet_columns(path))
     elif name.endswith((".jsonl", ".jsonl.gz")):
         kind, header = "jsonl", _names_in_objects(path)
     else:
@@ -539,11 +537,3 @@ def _object(file: str, number: int, line: bytes) -> dict[str, Any]:
 def _json_kind(value: Any) -> str:
     kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
     return "nothing" if value is None else kinds.get(type(value), "a number")
-
-
-def _of_parquet(file: str, read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except (pl.exceptions.PolarsError, OSError):
-        pass
-    raise InputError(file, "", "it cannot be read as parquet", "Export or copy it again.")

@@ -10,7 +10,8 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,16 +84,26 @@ def check_not_lfs_pointer(path: Path) -> None:
 # ------------------------------------------------------------------ parquet and lines
 
 
-def parquet_columns(path: Path) -> dict[str, pl.DataType]:
-    """Return the type of each column of a parquet file, by name."""
+def parquet_columns(path: Path, file: str | None = None) -> dict[str, pl.DataType]:
+    """Return the type of each column of a parquet file, which errors call file, by name."""
     check_not_lfs_pointer(path)
     # By default polars reads "shard[1].parquet" as a pattern for "shard1.parquet".
-    return dict(pl.scan_parquet(path, glob=False).collect_schema())
+    scan = pl.scan_parquet(path, glob=False)
+    return dict(_of_parquet(file or path.name, scan.collect_schema))
 
 
-def read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
-    """Read columns of a parquet file."""
-    return pl.read_parquet(path, columns=list(columns), glob=False)
+def read_parquet(path: Path, columns: Sequence[str], file: str | None = None) -> pl.DataFrame:
+    """Read columns of a parquet file, which errors call file."""
+    scan = pl.scan_parquet(path, glob=False).select(columns)
+    return _of_parquet(file or path.name, scan.collect)
+
+
+def _of_parquet(file: str, read: Callable[[], Any]) -> Any:
+    with suppress(pl.exceptions.PolarsError, OSError):
+        return read()
+    # Raised outside the handler: the reader's error can quote a value.
+    problem = "it is cut or not a parquet file that can be read"
+    raise InputError(file, "", problem, "Export or copy it again.")
 
 
 def read_lines(path: Path, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, bytes]]:

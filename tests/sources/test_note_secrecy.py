@@ -91,7 +91,11 @@ def test_names_that_are_made_of_known_words_are_shown_beside_those_that_are_not(
         ("plain.jsonl.gz", "plain.jsonl.gz: this is not a sound gzip file."),
         ("xml.csv", "xml.csv: this is XML or HTML, not a CSV. Export the table as CSV."),
         ("rtf.csv", "rtf.csv: this is a text document (RTF), not a CSV."),
-        ("text.parquet", "text.parquet: it cannot be read as parquet. Export or copy it again."),
+        (
+            "text.parquet",
+            "text.parquet: it is cut or not a parquet file that can be read. Export or copy it "
+            "again.",
+        ),
         ("lists.parquet", "lists.parquet, column 'note': it holds values of type List, not text."),
         ("too_many.csv", "too_many.csv, line 2: 3 values, where line 1 names 2 columns."),
         ("never_closed.csv", "line 2: a quotation mark is opened and never closed."),

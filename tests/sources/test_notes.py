@@ -349,14 +349,14 @@ def test_files_of_other_kinds(tmp_path, start, what):
 def test_parquet_that_is_none(tmp_path, content):
     path = tmp_path / "notes.parquet"
     path.write_bytes(content)
-    assert_refused(path, "cannot be read as parquet")
+    assert_refused(path, "not a parquet file that can be read")
 
 
 def test_parquet_that_is_cut(tmp_path):
     path = tmp_path / "notes.parquet"
     pl.DataFrame({"note": [NOTE] * 50, "summary": [SUMMARY] * 50}).write_parquet(path)
     path.write_bytes(path.read_bytes()[:-20])
-    assert_refused(path, "cannot be read as parquet")
+    assert_refused(path, "not a parquet file that can be read")
 
 
 def test_numbers_where_texts_should_be(tmp_path):

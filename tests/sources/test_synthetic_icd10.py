@@ -153,12 +153,6 @@ def test_a_hospital_that_changed_has_patients_of_both(changed):
 def test_what_is_refused(older, newer):
     with pytest.raises(InputError, match=r"patient 10001: the first visit is coded in"):
         make_notes(newer[:1])
-    with pytest.raises(InputError, match=r"it is in ICD-10-CM already"):
-        in_icd10(newer[:1])
-    with pytest.raises(InputError, match=r"code 1740: the embedded hospital has no such code"):
-        in_icd10([PatientRecord(1, "F", 50, (Visit(("1740",)),))])
-    with pytest.raises(InputError, match=r"patient 1, visit 1: it has no time"):
-        in_icd10([PatientRecord(1, "F", 50, (Visit(("4280",)),))], only_later=True)
     with pytest.raises(InputError, match=r"did not change to it"):
         make_cohort(1, system="ICD10CM", changed=True)
 

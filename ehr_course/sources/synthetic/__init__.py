@@ -4,10 +4,9 @@ The numbers are plausible rather than measured, and nothing comes from a real re
 this hospital how models work, never what medicine knows.
 """
 
-from ehr_course.sources.synthetic.dirt import Dirt, Planted
 from ehr_course.sources.synthetic.hospital import make_cohort
 from ehr_course.sources.synthetic.invented_notes import drug_names, make_notes
-from ehr_course.sources.synthetic.tables import write_mimic3, write_mimic4
+from ehr_course.sources.synthetic.tables import Dirt, Planted, write_mimic3, write_mimic4
 
 __all__ = [
     "Dirt",

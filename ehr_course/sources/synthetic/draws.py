@@ -8,6 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ehr_course.errors import InputError
+
+
+def check_seed(function: str, seed: int) -> None:
+    """Raise an InputError unless the seed of a function is a whole number, 0 or more."""
+    if not isinstance(seed, int) or seed < 0:
+        problem, remedy = f"{seed!r} is not a seed", "Pass a whole number, 0 or more."
+        raise InputError(function, "argument seed", problem, remedy)
+
 
 class Draws:
     """Rows of uniform numbers in [0, 1) from one of a seed's independent streams."""

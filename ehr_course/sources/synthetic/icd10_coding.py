@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ehr_course.errors import InputError
 from ehr_course.icd import icd9
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic.case_mix import packaged_table
@@ -66,12 +65,8 @@ def in_icd10(
         drawn = hashed(seed, _CHOICE, ids).tolist()
         n_earlier = _n_before_the_change(record, seed) if only_later else 0
         visits = tuple(
-            visit
-            if number <= n_earlier
-            else _visit_in_icd10(
-                visit, choices, drawn, f"patient {record.subject_id}, visit {number}"
-            )
-            for number, visit in enumerate(record.visits, start=1)
+            visit if number < n_earlier else _visit_in_icd10(visit, choices, drawn)
+            for number, visit in enumerate(record.visits)
         )
         coded.append(replace(record, visits=visits))
     return coded
@@ -88,33 +83,16 @@ def first_day(subject_id: int, *, seed: int = 0) -> datetime:
 
 
 def _n_before_the_change(record: PatientRecord, seed: int) -> int:
-    times = [visit.admitted for visit in record.visits]
-    known = [time for time in times if time is not None]
-    if len(known) < len(times):
-        raise InputError(
-            f"patient {record.subject_id}",
-            f"visit {times.index(None) + 1}",
-            "it has no time, so whether it was before the change is not known",
-            "Give each Visit a time as admitted=, or leave only_later out.",
-        )
+    times = [visit.admitted for visit in record.visits if visit.admitted is not None]
     first = first_day(record.subject_id, seed=seed)
-    return sum(first + (time - known[0]) < ICD10_FROM for time in known)
+    return sum(first + (time - times[0]) < ICD10_FROM for time in times)
 
 
 def _visit_in_icd10(
-    visit: Visit, choices: Mapping[str, tuple[_Choice, ...]], drawn: list[float], place: str
+    visit: Visit, choices: Mapping[str, tuple[_Choice, ...]], drawn: list[float]
 ) -> Visit:
-    if visit.system != "ICD9CM":
-        raise InputError("in_icd10", place, "it is in ICD-10-CM already", "Leave it as it is.")
     written: dict[str, None] = {}
     for code in visit.codes:
-        if code not in choices:
-            raise InputError(
-                "in_icd10",
-                f"{place}, code {code}",
-                "the embedded hospital has no such code",
-                "Pass patients of make_cohort. To translate others: ehr-course prepare --map.",
-            )
         choice = next(c for c in choices[code] if not c.beside or c.beside in visit.codes)
         which = next(n for n, end in enumerate(choice.ends) if drawn[choice.place] < end)
         written |= dict.fromkeys(choice.written[which])

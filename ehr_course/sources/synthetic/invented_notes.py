@@ -19,7 +19,7 @@ from ehr_course.code_system import SYSTEM_NAMES
 from ehr_course.errors import InputError
 from ehr_course.records import NotePair, PatientRecord
 from ehr_course.sources.synthetic.case_mix import packaged_table
-from ehr_course.sources.synthetic.draws import hashed
+from ehr_course.sources.synthetic.draws import check_seed, hashed
 
 Drugs = Literal["common", "unseen"]
 """Drug names of the training notes, or those that are kept apart."""
@@ -77,13 +77,7 @@ def make_notes(
         50 words and punctuation marks, its summary 15 to 21.
     """
     _check_drugs(drugs, "make_notes")
-    if not isinstance(seed, int) or seed < 0:
-        raise InputError(
-            "make_notes",
-            "argument seed",
-            f"{seed!r} is not a seed",
-            "Pass a whole number, 0 or more.",
-        )
+    check_seed("make_notes", seed)
     fits = isinstance(medications, tuple) and len(medications) == 2
     if not fits or not 1 <= medications[0] <= medications[1] <= MOST_MEDICATIONS:
         raise InputError(
