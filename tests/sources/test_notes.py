@@ -319,13 +319,13 @@ def test_columns_that_other_signs_separate(tmp_path, sign, name):
     assert_refused(path, "line 1: a comment stands where the names of the columns should be")
 
 
-def test_prose_is_no_table_and_is_not_repeated_in_full(tmp_path):
+def test_prose_is_no_table_and_is_not_repeated(tmp_path):
     path = tmp_path / "letter.csv"
     path.write_text("Dear colleague " * 100, encoding="utf-8")
     assert_refused(path, "none of the known pairs of columns")
     with pytest.raises(InputError) as refused:
         read_notes(path)
-    assert len(str(refused.value)) < 400
+    assert "colleague" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
