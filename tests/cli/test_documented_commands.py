@@ -32,7 +32,7 @@ def help_texts() -> list[str]:
 
 
 def examples_in(text: str) -> list[list[str]]:
-    lines = (line.strip() for line in text.splitlines())
+    lines = (line.strip() for line in text.replace("\\\n", " ").splitlines())
     return [shlex.split(line) for line in lines if line.startswith(STARTS)]
 
 
