@@ -1,5 +1,7 @@
 """The contract between data and model: shapes, padding, targets, and what breaks it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -222,3 +224,18 @@ def test_a_broken_batch_is_refused_and_the_message_says_where(name):
     change(batch)
     with pytest.raises(InputError, match=says):
         check_batch(batch, n_tokens=len(TOKENIZER))
+
+
+def test_a_batch_of_another_vocabulary_is_checked_with_its_tokenizer() -> None:
+    other = SimpleNamespace(pad_id=1, eos_id=2, mask_id=9)
+    clean, inputs = (
+        Ragged.from_lists([[0, 5, 7, 2], [0, 6, 2]]),
+        Ragged.from_lists([[0, 9, 2]] * 2),
+    )
+    batch = collate(clean, inputs, demographics([64, 31], ["F", "M"]), other)
+    check_batch(batch, tokenizer=other)
+    with pytest.raises(InputError, match="input_ids: row 0, position 0: it has padding"):
+        check_batch(batch)  # 0 is padding in the course's own vocabulary
+    batch["labels"][0, 1] = other.mask_id
+    with pytest.raises(InputError, match="asks the model to write <mask>"):
+        check_batch(batch, tokenizer=other)

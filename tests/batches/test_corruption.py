@@ -417,3 +417,10 @@ def test_the_ids_of_special_tokens_are_those_of_the_tokenizer():
     )
     translated = [[there[token] for token in row] for row in expected.to_lists()]
     assert translated == found.to_lists()
+
+
+def test_ids_of_another_vocabulary_can_be_given() -> None:
+    visits, rng = Ragged.from_lists([[11], [12]]), np.random.default_rng(0)
+    assert infill_masks(visits, mask_id=4, rng=rng).to_lists() == [[4], [4]]
+    replaced = replace_codes(visits, p=1.0, n_tokens=13, first_code_id=11, rng=rng)
+    assert replaced.to_lists() == [[12], [11]]  # there are two codes

@@ -213,6 +213,12 @@ def test_probabilities_sum_to_one_and_give_the_loss(pointer: bool) -> None:
     assert torch.equal(output.logits, log_probs)  # they stand beside the loss
 
 
+def test_while_it_trains_only_the_loss_is_computed() -> None:
+    model = a_model().train()
+    assert model(NOTES, decoder_input_ids=SUMMARIES, labels=LABELS).logits is None
+    assert model(NOTES, decoder_input_ids=SUMMARIES).logits is not None
+
+
 def test_a_word_that_is_nearly_impossible_can_still_be_learned() -> None:
     model = a_model().float()
     with torch.no_grad():
