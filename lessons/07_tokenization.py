@@ -161,7 +161,7 @@ axes.axhline(per_code, color="#b3400e", linestyle="--",
              label=f"a tokenizer that never met a code: {per_code:.1f}")
 axes.axhline(1, label="one code, one token")
 axes.set(xlabel="codes by rank", ylabel="pieces per code")
-axes.legend(loc="upper left", frameon=False, ncols=2)
+axes.legend(loc="upper left", ncols=2)
 axes.set_ylim(0, 7.5)
 picture
 
@@ -347,8 +347,8 @@ def learn_largest(texts):
     try:
         return learn_pieces(texts, vocab_size=100_000)
     except InputError as error:
-        most = re.search(r"([\d,]+) at most", str(error))[1]
-        return learn_pieces(texts, vocab_size=int(most.replace(",", "")))
+        most = re.search(r"<= (\d+)", str(error))[1]
+        return learn_pieces(texts, vocab_size=int(most))
 
 
 most = len(learn_largest(with_codes))

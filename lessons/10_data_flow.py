@@ -113,7 +113,7 @@ axes.axvline(middle, color="#b3400e",
 axes.axvline(longest, color="#b3400e", linestyle="--",
              label=f"the longest has {longest} tokens")
 axes.set(xlim=(0, 512), xlabel="tokens of a record", ylabel="patients")
-axes.legend(frameon=False, loc="upper right")
+axes.legend(loc="upper right")
 picture
 
 # %% tags=["hide-input"]
@@ -273,7 +273,7 @@ for axes, (way, of) in zip(panels, company.items()):
     axes.axhspan(row[way] - 0.5, row[way] + 0.5, fill=False,
                  edgecolor="#b3400e", linewidth=1.6)
     n_rows, n_places = shapes[way]
-    axes.set_title(f"{way}: {n_rows} × {n_places}", fontsize=9)
+    axes.set_title(f"{way}: {n_rows} × {n_places}")
 panels[0].set(xlabel="place", ylabel="record")
 picture
 
@@ -444,7 +444,7 @@ for axes, (step, of), pool in zip(panels, steps.items(), pools_of):
     for batch_ in range(6):
         colour = ("#2d708e", "#7ad151")[pool[batch_]]
         axes.bar(x[batch_], of[batch_], color=colour, width=0.9)
-    axes.set_title(step, fontsize=8.5)
+    axes.set_title(step)
     axes.set_xticks([])
 picture
 
@@ -987,7 +987,7 @@ for name, parts in memory.items():
     for part, n in parts:
         axes.barh(name, n / 1e6, left=start, color="w", edgecolor="k")
         if n > 1e9:  # there is room
-            axes.text(start + 100, name, part, va="center", fontsize=8)
+            axes.text(start + 100, name, part, va="center")
         start += n / 1e6
     axes.text(start + 100, name, f"{start:,.0f} MB", va="center")
 axes.axvline(8_000, color="#b3400e", linestyle="--")
@@ -1257,7 +1257,7 @@ picture, panels = blank_chart(
 for axes, of, words in zip(panels, sizes.values(), said):
     axes.bar(range(len(of)), of, width=0.8, color="#2d708e")
     axes.axhline(budget, color="#b3400e", linestyle="--")
-    axes.set_title(words.replace(": ", "\n"), fontsize=8.5)
+    axes.set_title(words.replace(": ", "\n"))
     axes.set_xticks([])
 panels[0].set_ylabel("places")
 picture

@@ -41,7 +41,7 @@ def draw_training_pair(
     under = [*range(len(clean))] if len(labels) == len(clean) else under
     wrong = [answer != steps[i].before for answer, i in zip(answers, under, strict=True)]
     changed = [i for i, step in enumerate(steps) if step.fate is not Fate.KEPT]
-    rows = {
+    rows: dict[str, Sequence[Token]] = {
         CLEAN: tokenizer.tokens(list(clean)),
         READS: _under(steps),
         KNOWS: tokenizer.tokens(batch["decoder_input_ids"][row].tolist()[: len(labels)]),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from bisect import bisect_right
 from collections import Counter
 from typing import NamedTuple
 
@@ -14,6 +12,7 @@ from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.plots import legend, style
 from ehr_course.plots.legend import MARGIN, Key, chapter_keys, draw_box
 from ehr_course.plots.style import Picture, count
+from ehr_course.plots.words import wrapped
 from ehr_course.records import PatientRecord, Visit
 
 
@@ -154,6 +153,10 @@ class _Layout(NamedTuple):
     def title_width(self) -> float:
         return self.card_width - self.title_left - _PAD
 
+    def wrapped(self, title: str) -> list[str]:
+        """A code's title in the lines that it may take."""
+        return wrapped(title, self.title_width, self.size, self.title_lines).splitlines()
+
     @classmethod
     def of(cls, visits: tuple[Visit, ...], columns: int) -> _Layout:
         card_width = (style.WIDTH - 2 * MARGIN - (columns - 1) * _GAP) / columns
@@ -212,7 +215,7 @@ def _cards(visits: tuple[Visit, ...], layout: _Layout, most_codes: int) -> list[
             _Line(
                 code,
                 visit.system,
-                _wrapped(style.code_title(code, visit.system), layout),
+                layout.wrapped(style.code_title(code, visit.system)),
                 again=(visit.system, code) in seen,
             )
             for code in visit.codes[:most_codes]
@@ -224,41 +227,6 @@ def _cards(visits: tuple[Visit, ...], layout: _Layout, most_codes: int) -> list[
         month = _month(visit, short=layout.short_months)
         cards.append(_Card(f"visit {i + 1}", month, lines, left_out, height))
     return cards
-
-
-def _wrapped(text: str, layout: _Layout) -> list[str]:
-    """A title in lines that fit the card; the last one ends with an ellipsis where it is cut."""
-    lines: list[str] = []
-    words = text.split()
-    while words:
-        fit = _most_that_fit(_beginnings(words), layout)
-        if fit == 0 or (fit < len(words) and len(lines) + 1 == layout.title_lines):
-            return [*lines, _cut(words, layout)]
-        lines.append(" ".join(words[:fit]))
-        words = words[fit:]
-    return lines
-
-
-def _cut(words: list[str], layout: _Layout) -> str:
-    """The beginning of a text and an ellipsis: whole words, or a part of the first one."""
-    for beginnings in (_beginnings(words), list(itertools.accumulate(words[0]))):
-        cut = [beginning.rstrip(" ,;:([") + "…" for beginning in beginnings]
-        fit = _most_that_fit(cut, layout)
-        if fit:
-            return cut[fit - 1]
-    return "…"
-
-
-def _beginnings(words: list[str]) -> list[str]:
-    return [" ".join(words[: n + 1]) for n in range(len(words))]
-
-
-def _most_that_fit(texts: list[str], layout: _Layout) -> int:
-    """How many of these texts, each longer than the one before, fit a line of a title."""
-    # The renderer sets letters on whole pixels, which makes some texts a little wider.
-    return bisect_right(
-        texts, layout.title_width, key=lambda text: 1.03 * style.text_width(text, layout.size)
-    )
 
 
 # ---------------------------------------------------------------------- drawing

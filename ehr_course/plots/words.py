@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 
 from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
@@ -19,6 +20,8 @@ _DOTS = "…"
 def cut(text: str, width: float, size: float) -> str:
     """As many words of a text as fit a width in inches, with an ellipsis where some are left out.
 
+    Of a first word that does not fit, as many letters.
+
     >>> cut("Congestive heart failure, unspecified", 1.5, 8.0)
     'Congestive heart failure…'
     """
@@ -26,10 +29,10 @@ def cut(text: str, width: float, size: float) -> str:
     if fits(text):
         return text
     words = text.split()
-    beginnings = [
-        " ".join(words[:n]).rstrip(" ,;:([") + _DOTS for n in range(len(words) - 1, 0, -1)
-    ]
-    return next((beginning for beginning in beginnings if fits(beginning)), _DOTS)
+    beginnings = [" ".join(words[:n]) for n in range(len(words) - 1, 0, -1)]
+    beginnings += list(accumulate(words[0]))[::-1]
+    shortened = (beginning.rstrip(" ,;:([") + _DOTS for beginning in beginnings)
+    return next((beginning for beginning in shortened if fits(beginning)), _DOTS)
 
 
 def wrapped(text: str, width: float, size: float, lines: int) -> str:

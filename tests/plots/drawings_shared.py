@@ -95,7 +95,7 @@ def heat_without_numbers():
 
 @drawing("encoder reads input_ids: <BOS> <v> <mask> <\\v> <EOS>; framed: <mask>; 5 tokens.",
          "wrong: 250.00", "Arrows from the patient to encoder reads input_ids: 034.0 to <mask>.",
-         "ids: <BOS> 1, <v> 3")  # fmt: skip
+         "ids: <BOS> 1, <v> 3", "the patient: <BOS> <v> 034.0 038.42 <\\v> <EOS>.")  # fmt: skip
 def strips_in_columns():
     rows = {
         "the patient": TOKENS,
@@ -105,7 +105,8 @@ def strips_in_columns():
     }
     return draw_strips(
         rows, "What is hidden?", "Framed: hidden.", marked={"encoder reads\ninput_ids": [2]},
-        fills={"written": ["special", "paper", "paper", "trap"]}, key={"trap": "wrong"},
+        fills={"written": ["special", "paper", "paper", "trap"]},
+        key={"code": "a code", "trap": "wrong"},
         notes={"encoder reads\ninput_ids": "5 tokens"}, under={"ids": [1, 3, 16, 17, 4, 2]},
         arrows=[(("the patient", 2), ("encoder reads\ninput_ids", 2))],
     )  # fmt: skip

@@ -55,6 +55,12 @@ def test_a_drawing_is_the_same_twice(case):
     assert CASES[case].draw().png() == drawn(case).png()
 
 
+def test_bars_beyond_the_one_that_they_are_compared_with_are_hatched():
+    costs = {"one": {"before": 2.0, "after": 1.9}, "other": {"before": 2.0, "after": 2.1}}
+    (axes,) = charts.draw_bars(costs, "Cost", worse_than="before").axes
+    assert [bool(bar.get_hatch()) for bar in axes.patches] == [False, False, False, True]
+
+
 def test_every_drawing_of_a_lesson_is_registered():
     defined = {name for file in LESSONS for name in functions(file)}
     tested = "\n".join(file.read_text(encoding="utf-8") for file in HERE.glob("drawings_*.py"))
