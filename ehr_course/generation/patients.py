@@ -493,7 +493,7 @@ class _Batch:
             if not len(going_on):
                 break
             # Who is done stays for a while: to copy the cache costs more than to read a few rows.
-            if len(going_on) <= 7 / 8 * len(token):
+            if len(going_on) <= 0.8 * len(token):
                 self._keep(going_on)
                 token = token[going_on]
             self._forward(token[:, None], self.written[self.patients, : step + 2])
@@ -542,7 +542,10 @@ class _Batch:
             tensor = getattr(self, name)
             if tensor is not None:
                 setattr(self, name, tensor.index_select(0, rows))
-        self.cache.batch_select_indices(rows)
+        cache = self.cache.self_attention_cache, self.cache.cross_attention_cache
+        for layer in (*cache[0].layers, *cache[1].layers):  # batch_select_indices takes longer
+            layer.keys = layer.keys.index_select(0, rows)
+            layer.values = layer.values.index_select(0, rows)
 
 
 def _scripts(

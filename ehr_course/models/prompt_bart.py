@@ -574,10 +574,12 @@ class Pointed(NamedTuple):
 
     def log_probabilities(self, log_vocabulary: Tensor) -> Tensor:
         """log(p_gen P_vocab + (1 - p_gen) P_copy), from log P_vocab: both (..., vocabulary)."""
+        if self.p_gen_logit.isposinf().all():  # nobody has anything to copy yet
+            return log_vocabulary
         attention = self.log_attention.exp().to(log_vocabulary.dtype)
         copied = torch.zeros_like(log_vocabulary).scatter_add_(-1, self.ids, attention)
         # The gradient of log(0) would be nan.
-        log_copied = copied.clamp(min=torch.finfo(copied.dtype).tiny).log()
+        log_copied = copied.clamp_(min=torch.finfo(copied.dtype).tiny).log()
         return log_mixture(log_vocabulary, log_copied, self.p_gen_logit[..., None])
 
     def log_likelihood(self, log_vocabulary: Tensor, targets: Tensor) -> Tensor:
