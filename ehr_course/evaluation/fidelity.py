@@ -4,8 +4,8 @@ Distances between samples depend on their size and vary by chance, so each value
 as many other real patients score. Both are means over 20 random choices of equally many patients.
 
 Whether a cohort remembers training patients is seen in the gap between two Jensen-Shannon
-divergences of code pairs (frequencies of single codes need no memory), held against that of
-photocopies of training patients, by a delete-a-tenth jackknife.
+divergences of code pairs (frequencies of single codes need no memory), compared with that
+of photocopies of training patients, by a delete-a-tenth jackknife.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ _MEANINGS = {
     DISTINCT: "How many different codes that many synthetic patients have; the floor is how "
     "many as many training patients have.",
 }
-"""The meanings that are other ones where the real patients are held-out ones."""
+"""The meanings that differ where the real patients are held-out ones."""
 
 
 # ------------------------------------------------------------------ one comparison
@@ -334,7 +334,7 @@ def _mean_of_known(values: np.ndarray) -> float:
 
 
 class _HeldOutComparison:
-    """Which held-out, synthetic and training patients are held against each other.
+    """Which held-out, synthetic and training patients are compared with each other.
 
     Attributes:
         tables: of held-out, synthetic and training patients.

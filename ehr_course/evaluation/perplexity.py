@@ -108,7 +108,7 @@ def perplexity(
         """exp of the mean of what tokens cost: (tokens,), of as many as ``of`` says."""
         costs, of = (np.add.reduceat(x.astype(np.float64), offsets[:-1]) for x in (costs, of))
         bounds = share_interval(costs, of, rng=rng, resamples=resamples)
-        with np.errstate(over="ignore"):  # a long visit of a poor model comes to infinity
+        with np.errstate(over="ignore"):  # a long visit under a poor model is infinite
             value, low, high = np.exp([costs.sum() / of.sum(), *bounds])
         return Measure(name, value, low=low, high=high, better="low", meaning=meaning)
 
@@ -231,7 +231,7 @@ class ScoredRecords:
     def nats_in_visits(self) -> np.ndarray:
         """What each code costs given the other codes of its visit, in nats.
 
-        float64, flat, one for each token in ``tokens``; 0 for all that are no code.
+        float64, flat, one for each token in ``tokens``; 0 for every other token.
         """
         ids = self.tokens.values
         nats = np.zeros(len(ids))

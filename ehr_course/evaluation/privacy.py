@@ -445,7 +445,7 @@ def patients_with_a_copy(
     Short records have twins in every hospital. The same synthetic patients are looked up for both
     cohorts, so only what training patients have above held-out ones is memory, even if the model
     writes too many short records. The interval is that of the difference of two shares (Newcombe
-    1998, method 10), moved to the value; with fewer than 30 patients in a cohort there is none.
+    1998, method 10), moved to the value; it is ``nan`` with fewer than 30 patients in a cohort.
     """
     written = {visits_of(record) for record in synthetic}
     shares, reaches = [], []

@@ -1,6 +1,6 @@
 """Could these patients have these codes? Age and sex rule some of them out.
 
-The rules are held against the age at the first visit. At a later one a patient may be older, so a
+The rules are applied to the age at the first visit. At a later one a patient may be older, so a
 small share of real patients' codes comes out as impossible too.
 """
 
@@ -45,7 +45,7 @@ def impossible_share(
 ) -> float:
     """The share of all codes that age at the first visit, or sex, rules out, 0 to 1.
 
-    It is ``nan`` when there is no code; a code without a rule, or of another system, is possible.
+    It is ``nan`` without any code; a code without a rule, or of another system, is possible.
 
     >>> impossible_share([[["650", "4019"]], [["650"]]], [30, 30], ["F", "M"])
     0.3333333333333333

@@ -1,4 +1,4 @@
-"""Synthetic cohorts held against real patients, on one page."""
+"""Synthetic cohorts compared with real patients, on one page."""
 
 from ehr_course.report.frames import report_on_frames
 from ehr_course.report.judging import Comparison, Report, Section, judge, judge_each

@@ -286,7 +286,7 @@ _HIDDEN = (
 
 
 def _judged_by(sizes: Mapping[str, int], memory: Memorization | None) -> tuple[str, str]:
-    """Whom the cohort is held against, and whether it is nearer to those it was learned from."""
+    """Whom the cohort is compared with, and whether it is nearer to those it was learned from."""
     n = min(sizes["training"], sizes["held-out"])
     patients = "1 held-out patient" if n == 1 else f"{n:,} held-out patients"
     said = (
@@ -342,7 +342,7 @@ class Row:
     cells: tuple[Measure | None, ...]
 
     def has_other_floor(self, measure: Measure) -> bool:
-        """Whether a cohort is held against another floor than that of the row."""
+        """Whether a cohort has another floor than that of the row."""
         return measure.floor != self.floor and not math.isnan(measure.floor)
 
 
@@ -368,7 +368,7 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know before cohorts are held against each other, a sentence each."""
+        """What to know before cohorts are compared with each other, a sentence each."""
         enough = next(iter(self.reports.values())).sizes["train"]["patients"]
         small = {
             name: patients

@@ -1,4 +1,4 @@
-"""Copies of training patients held against those that chance makes of held-out ones."""
+"""Copies of training patients compared with those that chance makes of held-out ones."""
 
 from __future__ import annotations
 

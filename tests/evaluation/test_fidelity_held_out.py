@@ -29,7 +29,7 @@ HELD_OUT = make_cohort(400, seed=200)
 
 
 def dealt_out(records: list[PatientRecord], seed: int) -> list[PatientRecord]:
-    """The same codes, as often, dealt out anew among all visits."""
+    """The same codes, as often, dealt out at random among all visits."""
     codes = [code for record in records for code in record.codes]
     np.random.default_rng(seed).shuffle(codes)
     left = iter(codes)
