@@ -79,8 +79,7 @@ ROOMS = (
         "evaluation",
         *_inside(
             "evaluation",
-            "measure fidelity validity privacy utility perplexity distances "
-            "code_table summaries attention",
+            "measure fidelity validity privacy utility perplexity distances code_table summaries",
         ),
     ),
     _room("Report", "report"),
@@ -102,7 +101,7 @@ ROOMS = (
             "prefix_attention cohort_dashboard chance",
         ),
     ),
-    _room("Exercises", "exercises", "exercises.lost_code"),
+    _room("Exercises", "exercises", "exercises.copied_visit", "exercises.lost_code"),
     _room("Files and errors", "errors", "course_files", "new_folder", "yaml_file"),
 )
 

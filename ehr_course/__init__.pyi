@@ -29,7 +29,6 @@ from .course_files import (
     solutions_folder as solutions_folder,
 )
 from .errors import InputError as InputError
-from .evaluation.attention import copied_visit as copied_visit
 from .evaluation.code_table import (
     carried_over as carried_over,
     code_tables as code_tables,
@@ -60,6 +59,7 @@ from .evaluation.validity import (
     impossible_share_of as impossible_share_of,
     validity as validity,
 )
+from .exercises.copied_visit import copied_visit as copied_visit
 from .exercises.lost_code import (
     AgeSexTable as AgeSexTable,
     CodeNetwork as CodeNetwork,

@@ -190,7 +190,7 @@ def fidelity(
         chosen[split, order[:size]] = 1
         others[split, order[size : 2 * size]] = 1
     drawn = drawn_counts(len(real), resamples, rng, size=size)
-    weights, of_others = _columns(chosen, drawn), _columns(others)
+    weights, of_others = _columns(chosen, drawn), _columns(others, drawn)
     other_weights = _chosen_and_drawn(len(synthetic), size, resamples, other_rng)
     measures = []
     few: dict[str, list[str]] = {}
@@ -200,15 +200,12 @@ def fidelity(
         columns = slice(None if enough else SPLITS)
         ours = kind.totals(0, weights[:, columns])
         theirs = kind.totals(1, other_weights[:, columns])
-        in_its_place = kind.totals(0, of_others)
+        floor = kind.totals(0, of_others[:, columns])
         for measure, function in kind.measures:
-            values = for_each_choice(function, ours, theirs)
-            floors = for_each_choice(function, ours.first(SPLITS), in_its_place)
-            drawn = values[SPLITS:]
-            if measure.better == "near":
-                # It looks at one cohort alone, so its floor moves with the resamples too.
-                drawn = drawn - for_each_choice(function, ours, ours)[SPLITS:]
-            found = _measured(measure, values, floors, drawn)
+            values, floors = (for_each_choice(function, ours, side) for side in (theirs, floor))
+            # A measure that looks at one cohort alone has a floor that moves with the resamples.
+            drawn = values - floors if measure.better == "near" else values
+            found = _measured(measure, values, floors, drawn[SPLITS:])
             measures.append(found if len(real) > 1 else replace(found, floor=math.nan))
     return Fidelity(
         tuple(measures),

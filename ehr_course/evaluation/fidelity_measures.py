@@ -61,10 +61,6 @@ class Totals(NamedTuple):
     counts: np.ndarray
     of: np.ndarray
 
-    def first(self, n: int) -> Totals:
-        """The totals of the first n choices."""
-        return Totals(self.counts[:n], self.of[:n])
-
     @property
     def shares(self) -> np.ndarray:
         """Each count by what it is counted of: float64 (choices, things)."""

@@ -162,8 +162,6 @@ def what_is_shown(
     'better'
     >>> what_is_shown([0.02, 0.045], [0.05, 0.04], "lower")
     'not shown'
-    >>> what_is_shown([0.02, 0.03], [0.05, 0.04], "lower", (-0.05, 0.01))
-    'not shown'
     """
     below, above = max(model) < min(baseline), min(model) > max(baseline)
     if interval is not None:

@@ -74,7 +74,8 @@ def perplexity(
 ) -> Judgement:
     r"""Measure a model's perplexity on patients, best on those it has not learned from.
 
-    Each is exp of the mean cost -log p in nats, with p from the softmax over the whole vocabulary:
+    A record too long for the model is cut, with a warning. Each is exp of the mean cost -log p in
+    nats, with p from the softmax over the whole vocabulary:
 
     * longitudinal, per code: given age, sex, the visits before and the codes before in the visit;
     * longitudinal, per visit: its codes and its end ``<\v>``, but not whether a visit follows;
@@ -89,9 +90,6 @@ def perplexity(
         tokenizer: the model's; with unseen="raise" an unknown code is an error, with "skip" it is
             left out with a warning, and the perplexity is then too low.
         train: the patients that the model learned from, for the unigram perplexities.
-
-    Returns:
-        the measures; a record too long for the model is cut, with a warning.
     """
     scored = ScoredRecords(model, tokenizer, records)
     ids, offsets = scored.tokens.values, scored.tokens.offsets

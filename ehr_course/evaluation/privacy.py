@@ -377,10 +377,7 @@ def ratios(found: np.ndarray, *, drawn: np.ndarray | None = None) -> np.ndarray:
 # ------------------------------------------------------------------ copies and rare codes
 
 
-Visits = tuple[tuple[str, ...], ...]
-
-
-def visits_of(record: AnyRecord) -> Visits:
+def visits_of(record: AnyRecord) -> tuple[tuple[str, ...], ...]:
     """What a copy is compared by: the codes of each visit, sorted, visits in their order."""
     return tuple(tuple(sorted(visit.codes)) for visit in record.visits)
 
@@ -420,7 +417,7 @@ def copies_by_group(
     A twin has exactly the same visits in the same order; the order of codes within a visit, age,
     sex and times do not matter. ``groups`` is int64 (train,).
     """
-    known: dict[Visits, np.ndarray] = {}
+    known: dict[tuple[tuple[str, ...], ...], np.ndarray] = {}
     for record, group in zip(train, groups.tolist(), strict=True):
         known.setdefault(visits_of(record), np.zeros(GROUPS, dtype=bool))[group] = True
     nowhere = np.zeros(GROUPS, dtype=bool)

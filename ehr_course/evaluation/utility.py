@@ -208,7 +208,11 @@ class _Judge:
         return np.stack([_mean_over_codes(auroc), _mean_over_codes(precision), recall])
 
     def errors_of_learning(
-        self, learn: Learn, written: NextVisits, real: NextVisits, rng: np.random.Generator
+        self,
+        learn: Callable[..., np.ndarray],
+        written: NextVisits,
+        real: NextVisits,
+        rng: np.random.Generator,
     ) -> list[float]:
         """How far each score may lie from its floor by the luck of the patients learned from.
 
@@ -365,6 +369,3 @@ def frequencies(train: NextVisits, test: NextVisits, columns: np.ndarray) -> np.
     """The same from nothing: each code's share of the training pairs, for everyone."""
     shares = train.next[:, columns].toarray().mean(axis=0, dtype=np.float64)
     return np.tile(shares, (len(test), 1))
-
-
-Learn = Callable[[NextVisits, NextVisits, np.ndarray], np.ndarray]

@@ -219,11 +219,8 @@ def judge(
             bar.set_description(key)
             parts[key] = judged()
     memory = parts["fidelity"].memorization
-    n_patients = {
-        "training": len(train),
-        "held-out": len(held_out or ()),
-        "synthetic": len(synthetic),
-    }
+    named = {"training": train, "held-out": held_out or (), "synthetic": synthetic}
+    n_patients = {name: len(cohort) for name, cohort in named.items()}
     sections = tuple(
         Section(
             key,

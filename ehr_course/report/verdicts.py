@@ -45,7 +45,6 @@ def verdict(measure: Measure) -> Verdict:
 
 # ------------------------------------------------------------------ limits of use
 
-
 ALWAYS = (
     "Its patients are synthetic. It must not be used to treat, advise, insure or judge anybody.",
     "It must not be used to estimate how frequent a disease is, what causes it or what helps: it "
@@ -124,7 +123,6 @@ def limits_of_use(measures: Mapping[str, Sequence[Measure]]) -> tuple[str, ...]:
 
 # ------------------------------------------------------------------ before all numbers
 
-
 _SAFE_SIDE: dict[str, Callable[[Measure], bool]] = {
     # Synthetic patients that lie apart from real ones are bad, and give nobody away.
     "adversarial accuracy, train": lambda m: m.low > m.floor,
@@ -153,7 +151,6 @@ def given_away(measures: Sequence[Measure]) -> dict[str, Measure]:
 
 
 NONE_HELD_OUT = "there are no held-out patients"
-"""Why privacy cannot be judged without them."""
 
 
 def disclosure_in_words(

@@ -1,4 +1,4 @@
-"""What a model's copy head copies into a patient's last visit."""
+"""What the copy head of lesson 19 copies into a patient's last visit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from ehr_course.batches.collate import demographics
-from ehr_course.code_system import CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.generation.beam_search import evaluating
 from ehr_course.models.prompt_bart import PromptBart
@@ -31,7 +30,6 @@ class CopiedVisit:
     earlier: tuple[str, ...]
     visit_of: tuple[int, ...]
     shares: np.ndarray
-    system: CodeSystem = "ICD9CM"
 
     @property
     def copied(self) -> np.ndarray:
@@ -78,5 +76,4 @@ def copied_visit(
         tuple(code for visit in before for code in visit.codes),
         tuple(number for number, visit in enumerate(before, 1) for _ in visit.codes),
         shares[:, places].double().numpy(),
-        tokenizer.system,
     )

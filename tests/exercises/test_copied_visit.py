@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ehr_course.errors import InputError
-from ehr_course.evaluation.attention import copied_visit
+from ehr_course.exercises.copied_visit import copied_visit
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.tokenizers.codes import CodeTokenizer
