@@ -125,7 +125,7 @@ for (name, of), dashes in zip(losses.items(), ("-", "--"), strict=True):
     steps = range(5, 5 + len(mean))
     axes.plot(steps, mean, dashes, color=colour, label=words)
 axes.set(xlabel="step", ylabel="loss per token (nats)", ylim=0)
-axes.legend(frameon=False)
+axes.legend()
 picture
 
 # %% [markdown]
@@ -143,24 +143,22 @@ picture
 
 # %%
 n_tokens, d_model = model.get_input_embeddings().weight.shape
+damaged = "damaged record:\n2 prompts, 6 tokens"
+shifted = "clean record, shifted:\n2 prompts, 6 tokens"
 scores = f"scores for\n{n_tokens} tokens"
 draw_flow(
     {
-        "damaged record": (0, 0, "code"),
-        "clean record, shifted": (0, 1, "code"),
-        "encoder": (1, 0, "encoder"),
-        "decoder": (2, (0, 1), "decoder"),
+        damaged: (0, 0, "code"), "encoder": (1, 0, "encoder"),
+        shifted: (0, 1, "code"), "decoder": (2, (0, 1), "decoder"),
         scores: (3, (0, 1), "paper"),
     },
     [
-        ("damaged record", "encoder"),
-        ("encoder", "decoder", "what it\nhas read"),
-        ("clean record, shifted", "decoder"),
-        ("decoder", scores),
+        (damaged, "encoder"), ("encoder", "decoder", "what it\nhas read"),
+        (shifted, "decoder"), ("decoder", scores),
     ],
     "Which half reads the damaged record?",
     f"Each arrow carries vectors of {d_model} numbers, one a position.",
-)
+)  # fmt: skip
 
 # %% [markdown]
 # Every token becomes a vector of [d_model](../course/book/glossary.md) numbers. Age and
@@ -246,7 +244,7 @@ axes.axhline(1 / 10, color="grey", linestyle=":", label="all equal")
 axes.set_xticks(widths, widths)
 axes.minorticks_off()
 axes.set(xlabel="width d", ylabel="mean largest weight", ylim=(0, 1))
-axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 picture
 
 # %% [markdown]
@@ -448,17 +446,20 @@ picture, panels = blank_chart(
     "Two grids of positions, dark where the output of the row depends on "
     f"the input of the column: {reaches['encoder'].sum()} cells of the "
     f"encoder, {reaches['decoder'].sum()} of the decoder, none of them "
-    "above its diagonal. Grey: padding, which depends on itself.",
-    "A row for each output, a column for each input.",
-    height=3.6, columns=2,
+    "above its diagonal.",
+    "Dark: the row's output depends on the column's input. Pale: padding, "
+    "which depends on itself.", height=3.6, columns=2,
 )  # fmt: skip
 for axes, (side, reached) in zip(panels, reaches.items(), strict=True):
     shade = reached.float()  # (positions, positions)
     shade[:, [name == "<PAD>" for name in positions[side]]] *= 0.4
-    axes.imshow(shade, "Blues", vmin=0, vmax=1.3)
-    axes.set_xticks(range(10), positions[side], rotation=90)
-    axes.set_yticks(range(10), positions[side])
-    axes.set_title(side, size=9)
+    look = {"cmap": "Blues", "vmin": 0, "vmax": 1.3}
+    axes.pcolormesh(shade.flip(0), edgecolors="lightgrey", **look)
+    ticks = torch.arange(10) + 0.5
+    axes.set_xticks(ticks, positions[side], rotation=90)
+    axes.set_yticks(ticks, positions[side][::-1])
+    axes.set_title(side)
+    axes.set_aspect("equal")
 picture
 
 
@@ -1143,10 +1144,10 @@ names = [
 axes.barh(names, peaks, color="#b8dce0", label="activations, gradients")
 axes.barh(names, 3 * weights / 1e9, color="#7ad151", label="moments")
 axes.barh(names, weights / 1e9, color="#2d708e", label="weights")
-axes.axvline(8, color="#b3400e", linestyle="--")
+axes.axvline(8, color="#b3400e", linestyle="--", label="8 GB")
 axes.set_xlabel("GB")
 axes.invert_yaxis()
-axes.legend(frameon=False)
+axes.legend()
 picture
 
 # %% [markdown]
@@ -1191,7 +1192,7 @@ with MemoryTrace(held=3 * weights, model=middle) as trace:
 total = torch.tensor(trace.bytes) / 1e6  # after each operation
 low = 3 * weights / 1e6 + torch.tensor(trace.gradients) / 1e6
 picture, axes = blank_chart(
-    "What fills the memory during one step?",
+    "What fills the memory, operation by operation?",
     f"A line of MB over {len(total)} operations: it begins and ends at "
     f"{total[0]:.0f}, with a peak of {total.max():.0f}. Weights take "
     f"{weights / 1e6:.0f} of them, and moments twice as many.",
@@ -1205,7 +1206,7 @@ axes.axhspan(0, weights / 1e6, color="#2d708e", label="weights")
 for part, end in trace.marks.items():
     axes.axvline(end, color="grey", linestyle=":")
     axes.text(end, 1.05 * total.max(), f"{part} ", ha="right")
-axes.set(xlabel="operations", ylabel="MB", ylim=(0, 1.2 * total.max()))
+axes.set(ylabel="MB", xlim=(0, len(x)), ylim=(0, 1.2 * total.max()))
 picture.legend(ncols=4, frameon=False, loc="outside lower center")
 picture
 
@@ -1257,7 +1258,7 @@ for n, peak in measured.items():
     axes.text(n, peak + 12, f"{peak:.0f}", ha="center")
 axes.set(xlabel="records", ylabel="peak (MB)", ylim=(0, 1.3 * peak))
 axes.set_xticks([*measured])
-axes.legend(frameon=False, loc="lower right")
+axes.legend(loc="lower right")
 picture
 
 

@@ -319,6 +319,7 @@ for name, model in (
         prompts = model.encoder_prompt.numerical(every_age.float())
     lines[name] = prompts[:, 0]  # (91, d_model)
 
+
 # %%
 def flat(points):  # (91, d_model) -> (91, 2): where they differ most
     points = points - points[0]
@@ -475,19 +476,20 @@ said = "; ".join(
 picture, panels = blank_chart(
     "Which of these ages point the same way?",
     f"Rays from the origin to four ages, turned from age 0: {said}.",
-    "Dots: the prompts of all ages, before training. Below: the origin.",
+    "Dots: the prompts of all ages, before training.",
     columns=2,
 )
 for axes, (name, turn) in zip(panels, two.items(), strict=True):
     x, y = in_plane(rays[name])
     axes.plot(x, y, ".", color="#2d708e")
+    axes.plot(0, 0, "P", color="black", label="origin")
     for age, dashes in ((0, "-"), (1, "--"), (15, "-."), (90, ":")):
         words = f"age {age}: {turn[age]:.0f}°"
         axes.plot([0, x[age]], [0, y[age]], dashes, label=words)
-    axes.set(xlim=(-0.7, 2.3), ylim=(-0.9, 1.1), aspect="equal")
-    axes.set_title(name, size=9)
+    axes.set(xlim=(-0.7, 2.3), ylim=(-1.1, 1.1), aspect="equal")
+    axes.set_title(name)
     axes.axis("off")
-    axes.legend(frameon=False, ncols=2, loc="lower left")
+    axes.legend(ncols=2, loc="lower left")
 picture
 
 # %% [markdown]
@@ -520,7 +522,7 @@ for (name, of), age, dashes in looks:
     axes.plot(age, of[age], "o", color=curve.get_color())
 axes.set(xlabel="age", ylabel="degrees", xlim=(0, 90), ylim=(0, 100))
 axes.set_xticks(range(0, 91, 15))
-axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 picture
 
 # %% [markdown]
@@ -548,12 +550,15 @@ picture, axes = blank_chart(
     "Sines solid, cosines dashed. Right: the sines at 40, 41 and 80.",
     height=3,
 )
+ages = [40, 41, 80]
+heading = "  ".join(f"{age:5}" for age in ages)
+axes.text(92, 0.8, heading, family="monospace", va="center")
 for row in range(6):
     axes.plot(sines[row] / 3 - row, "-", color="#2d708e")
     axes.plot(cosines[row] / 3 - row, "--", color="grey", linewidth=0.8)
-    read = "  ".join(f"{x:5.2f}" for x in sines[row, [40, 41, 80]])
+    read = "  ".join(f"{x:5.2f}" for x in sines[row, ages])
     axes.text(92, -row, read, family="monospace", va="center")
-axes.vlines((40, 41, 80), -5.5, 0.5, color="#b3400e", linewidth=1)
+axes.vlines(ages, -5.5, 0.5, color="#b3400e", linewidth=1)
 axes.set_yticks(range(0, -6, -1), [f"{turn:g}" for turn in turns])
 axes.set(xlabel="age", ylabel="turns", xlim=(0, 90))
 picture
@@ -636,8 +641,11 @@ for axes, (name, prompts) in zip(panels, kinds.items(), strict=True):
     dots = flat(prompts)  # (91, 2)
     axes.plot(*dots.T, ".-", markersize=4)
     for age in (0, 15, 44, 60, 80, 90):
-        axes.annotate(age, dots[age], (0, 6), textcoords="offset points")
-    axes.set_title(name, size=9)
+        out = dots[age] - dots.mean(dim=0)
+        out = (0, 9) if name == "the line" else 11 * out / out.norm()
+        place = {"textcoords": "offset points", "ha": "center"}
+        axes.annotate(age, dots[age], out, va="center", **place)
+    axes.set_title(name)
     axes.set_aspect("equal", adjustable="datalim")
     axes.axis("off")
 picture
@@ -934,19 +942,19 @@ picture, panels = blank_chart(
     "Newborn codes at age 0, pregnancy codes from 15 to 45. Impossible: "
     + ", ".join(f"{name} {of:.1%}" for name, of in wrong.items()) + ".",
     "Share of the first codes of women, by age. Areas: the hospital.",
-    columns=len(models), sharey=True,
+    height=4, rows=2, columns=3, sharex=True, sharey=True,
 )  # fmt: skip
 looks = {groups[0]: ("--", "#440154"), groups[1]: ("-", "#2d708e")}
-for axes, (name, of) in zip(panels, by_model.items(), strict=True):
+for axes, (name, of) in zip(panels.flat, by_model.items()):
     for group, (dashes, colour) in looks.items():
         area = axes.fill_between(range(91), hospital[group], step="mid")
         area.set(color=colour, alpha=0.25, linewidth=0)
         axes.plot(of[group], dashes, color=colour, label=group)
-    axes.axvspan(*NEVER_MET, fill=False, hatch="////", linewidth=0)
-    axes.set(xlabel="age", xticks=(0, 30, 60, 90))
-    axes.set_title(f"{name}\n{wrong[name]:.1%} impossible", size=8)
-names = axes.get_legend_handles_labels()
-picture.legend(*names, loc="outside lower center", ncols=2, frameon=False)
+    axes.axvspan(*NEVER_MET, fill=False, hatch="////", label="left out")
+    axes.set_title(f"{name}: {wrong[name]:.1%} impossible", size=8)
+    axes.yaxis.set_major_formatter("{x:.0%}")
+panels[1, 2].axis("off")
+panels[1, 2].legend(*axes.get_legend_handles_labels())
 picture
 
 # %% tags=["hide-input", "nbval-ignore-output"]

@@ -70,6 +70,7 @@ def blank_chart(
     how: str = "",
     *,
     height: float = 2.8,
+    rows: int = 1,
     columns: int = 1,
     **options: Any,
 ) -> tuple[Picture, Any]:
@@ -82,7 +83,8 @@ def blank_chart(
         words: the alternative text, without the title: one or two sentences on what is seen.
         how: a second line in small print: how to read the chart.
         height: of the picture, in inches.
-        columns: how many axes stand side by side; with more than one an array of axes is returned.
+        rows: how many rows of axes there are; with several axes an array of them is returned.
+        columns: how many axes stand side by side.
         options: for ``Figure.subplots``, such as ``sharey``.
 
     >>> picture, axes = blank_chart("Does the loss fall?", "One curve, from 2.0 to 1.0.")
@@ -99,7 +101,7 @@ def blank_chart(
     top = 0.7 if how else 0.46
     # Without pyplot the layout is computed when the picture is drawn, around all labels.
     picture.set_layout_engine("constrained", rect=(0.012, 0.02, 0.97, 0.98 - top / height))
-    axes = picture.subplots(1, columns, subplot_kw={"axes_class": ChartAxes}, **options)
+    axes = picture.subplots(rows, columns, subplot_kw={"axes_class": ChartAxes}, **options)
     for one in np.ravel(axes):
         one.set_prop_cycle(color=style.LINES, linestyle=style.DASHES)
         one.tick_params(labelsize=SMALL)

@@ -40,7 +40,6 @@ from ehr_course.plots import style
 from ehr_course.plots.cohort_dashboard import draw_dashboard
 from ehr_course.plots.corruption import draw_corruption
 from ehr_course.plots.lesson_00 import draw_patient
-from ehr_course.plots.prompt import NextCodes, draw_next_codes, ruled_out
 from ehr_course.plots.record import draw_record, record_title, returning_codes
 from ehr_course.plots.timeline import draw_timeline, repeats, timeline_title
 from ehr_course.plots.tokens import draw_tokens
@@ -51,7 +50,7 @@ from ehr_course.report.writing import page_of
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.widgets.attention import attention_explorer, record_attention
-from ehr_course.widgets.prompt import next_codes
+from ehr_course.widgets.prompt import NextCodes, draw_next_codes, next_codes, ruled_out
 
 PEOPLE = [(age, sex) for age in (0, 7, 30, 48, 64, 90) for sex in ("F", "M")]
 

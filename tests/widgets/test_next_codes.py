@@ -7,10 +7,14 @@ import torch
 from ehr_course import icd9
 from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.plots.prompt import NextCodes, ruled_out
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.widgets.prompt import next_codes, next_token_probabilities
+from ehr_course.widgets.prompt import (
+    NextCodes,
+    next_codes,
+    next_token_probabilities,
+    ruled_out,
+)
 
 CODES = ("185", "4280", "650", "I5023", "V3001")
 

@@ -6,9 +6,8 @@ import torch
 
 from ehr_course.errors import InputError
 from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
-from ehr_course.plots.prompt import describe_next_codes, draw_next_codes
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.widgets.prompt import next_codes, prompt_explorer
+from ehr_course.widgets.prompt import draw_next_codes, next_codes, prompt_explorer
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,7 @@ def test_a_control_chooses_the_patient(model, tokenizer, control, value):
     found = next_codes(model, tokenizer, **chosen)
     assert explorer.error is None
     assert explorer.image.value == draw_next_codes(found).live_png()
-    assert explorer.alternative_text == describe_next_codes(found)
+    assert explorer.alternative_text == draw_next_codes(found).alternative_text
 
 
 def test_ages_run_from_0_to_90_and_are_drawn_where_the_slider_stops(model, tokenizer):
