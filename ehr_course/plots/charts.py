@@ -261,7 +261,8 @@ def draw_dots(
     )  # fmt: skip
     for axes, (panel, of) in zip(np.ravel(all_axes), panels.items(), strict=True):
         _draw_line(axes.axvline, line, panel)
-        for y, (name, values) in enumerate(of.items()):
+        for y, name in enumerate(names):
+            values = of[name]
             bad = not {name, (panel, name)}.isdisjoint(warn)
             colour = WARNING if bad else FILLS["code"]
             axes.axhline(y, color=FAINT, linewidth=0.8, zorder=0)

@@ -183,8 +183,8 @@ def draw_looks(
 def _ages_in_words(real: CohortLook, synthetic: CohortLook) -> str:
     if real.ages is None or synthetic.ages is None:
         return f"{NO_AGES}."
-    old, old_real = (look.ages[:, 6:].sum() for look in (synthetic, real))
-    women, women_real = (look.ages[0].sum() for look in (synthetic, real))
+    old, old_real = (ages[:, 6:].sum() for ages in (synthetic.ages, real.ages))
+    women, women_real = (ages[0].sum() for ages in (synthetic.ages, real.ages))
     return (
         f"Aged 60 or more: {old:.1%}, real {old_real:.1%}. Female: {women:.1%}, real "
         f"{women_real:.1%}."

@@ -133,9 +133,16 @@ def _draw_note(
         canvas.box(x + 0.2, base - tall, wide - 0.4, tall, fill="code", rounded=False)
         at = x + wide / 2, base - tall - 0.09
         canvas.label(at, percent(share), align="center", colour=style.INK)
-        numbers = f"state\n{2 * model.config.d_hidden}"
-        look = {"fill": "encoder", "size": style.SMALL}
-        states.append(canvas.box(x + 0.08, _ROW_OF_STATES, wide - 0.16, 0.34, numbers, **look))
+        state = canvas.box(
+            x + 0.08,
+            _ROW_OF_STATES,
+            wide - 0.16,
+            0.34,
+            f"state\n{2 * model.config.d_hidden}",
+            fill="encoder",
+            size=style.SMALL,
+        )
+        states.append(state)
         outside = ids[place] >= model.config.vocab_size
         word = canvas.box(
             x + 0.02,

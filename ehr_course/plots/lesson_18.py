@@ -75,8 +75,8 @@ def draw_longer_keys(
     x = right + 0.3
     canvas.label((x, y - 0.13), "prefix's share", colour=style.INK)
     for row, share in zip(boxes, shares, strict=True):
-        at, look = row[0].y + 0.05, {"fill": "prompt", "hatched": True, "rounded": False}
-        bar = canvas.box(x, at, 0.9 * max(share, 0.02), _TALL - 0.1, **look)
+        at, long = row[0].y + 0.05, 0.9 * max(share, 0.02)
+        bar = canvas.box(x, at, long, _TALL - 0.1, fill="prompt", hatched=True, rounded=False)
         canvas.label((bar.right + 0.07, at + 0.09), f"{share:.0%}", colour=style.INK)
     grid(x + 1.12, y, tensors["result"], ["paper"] * d, "result", cell=(0.42, _TALL))
     return canvas.finish()

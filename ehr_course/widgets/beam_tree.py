@@ -223,8 +223,8 @@ def draw_beam_tree(result: BeamResult, piece: Callable[[int], str], *, first: in
         canvas.label(box.middle, text, colour=ink, align="center", inside=box)
         if fate == "finished" and node.tokens in places:
             at = box.x + 0.09, box.middle[1]
-            place = f"{places[node.tokens]}."
-            canvas.label(at, place, align="center", colour=style.INK, weight="bold")
+            rank = f"{places[node.tokens]}."
+            canvas.label(at, rank, align="center", colour=style.INK, weight="bold")
     y = canvas.top + n_rows * _ROW + 0.06
     for step in range(first, last + 1):
         at = MARGIN + (step - first + 0.5) * _COLUMN, y
@@ -232,12 +232,12 @@ def draw_beam_tree(result: BeamResult, piece: Callable[[int], str], *, first: in
     ended = "finished" if result.best.finished else "cut off"
     canvas.label((MARGIN, y + 0.26), f"{ended}: the best {len(result.hypotheses)}")
     for place, one in enumerate(result.hypotheses, start=1):
-        at = y + 0.26 + _LINE * place
+        row = y + 0.26 + _LINE * place
         weight = "bold" if place == 1 else "normal"
-        canvas.label((MARGIN, at), f"{place}.", colour=style.INK, weight=weight)
-        canvas.label((MARGIN + 0.2, at), f"{one.score:.2f}", colour=style.INK, weight=weight)
+        canvas.label((MARGIN, row), f"{place}.", colour=style.INK, weight=weight)
+        canvas.label((MARGIN + 0.2, row), f"{one.score:.2f}", colour=style.INK, weight=weight)
         written = _cut(_written(one.tokens, piece), canvas.width - 2 * MARGIN - 0.7)
-        canvas.label((MARGIN + 0.65, at), written, colour=style.INK)
+        canvas.label((MARGIN + 0.65, row), written, colour=style.INK)
     return canvas.finish()
 
 

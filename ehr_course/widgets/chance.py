@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import ipywidgets
 import numpy as np
@@ -112,7 +113,8 @@ def draw_chance(
     top, high = canvas.top + 0.3, 2.0
     axes = canvas.plot(MARGIN + 0.1, top, 4.0, high)
     canvas.label((MARGIN + 0.1, top - 0.14), "● model   ○ baseline", colour=style.INK)
-    look = {"linestyle": "none", "marker": "o", "markeredgecolor": FILLS["code"], "markersize": 5}
+    look: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 5}
+    look["markeredgecolor"] = FILLS["code"]
     shown = list(zip(studies, findings, strict=True))[:_SHOWN]
     for row, ((model, baseline), found) in enumerate(shown):
         if found != "not shown":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import ipywidgets
 import matplotlib
 
 from ehr_course.errors import InputError
@@ -13,7 +12,7 @@ from ehr_course.plots import style
 from ehr_course.plots.canvas import FILLS, MARGIN, Box, Canvas
 from ehr_course.plots.lesson_16 import narrow, percent
 from ehr_course.plots.style import Picture
-from ehr_course.widgets.static import PictureWidget
+from ehr_course.widgets.static import PictureWidget, choice, slider
 
 
 def generation_trace_player(
@@ -42,21 +41,8 @@ def generation_trace_player(
         )
     lengths = {name: len(trace.steps) for name, trace in traces.items()}
     first = next(iter(traces))
-    chosen = ipywidgets.Dropdown(
-        options=list(traces),
-        value=first,
-        description="summary",
-        style={"description_width": "initial"},
-    )
-    place = ipywidgets.IntSlider(
-        value=min(word, lengths[first]),
-        min=1,
-        max=lengths[first],
-        description="word",
-        # A picture takes a moment: draw where the slider stops, not on its way.
-        continuous_update=False,
-        style={"description_width": "initial"},
-    )
+    chosen = choice("summary", list(traces))
+    place = slider("word", min(word, lengths[first]), 1, lengths[first])
 
     def draw(trace: str, word: int) -> Picture:
         # A shorter summary is drawn before the slider knows of its length.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -173,9 +175,10 @@ def draw_prefix_attention(paid: PrefixAttention, position: int) -> Picture:
     )
     width = canvas.width - _LEFT - MARGIN
     above = canvas.plot(_LEFT, canvas.top, width, layers * _CELL)
-    image = above.imshow(here, cmap="viridis", vmin=0, vmax=1, aspect="auto")
+    viridis = matplotlib.colormaps["viridis"]
+    above.imshow(here, cmap=viridis, vmin=0, vmax=1, aspect="auto")
     for (layer, head), share in np.ndenumerate(here):
-        ink = style.ink_on(to_hex(image.to_rgba(share)))
+        ink = style.ink_on(to_hex(viridis(float(share))))
         above.text(head, layer, f"{share:.0%}", ha="center", va="center", color=ink,
                    size=style.SMALL)  # fmt: skip
     above.set_yticks(range(layers), [f"layer {layer}" for layer in range(layers)])
@@ -191,14 +194,15 @@ def _draw_tokens(axes: Axes, paid: PrefixAttention, position: int, most: int) ->
     """Draw the shares along the record; `most` is the head of the title, over all layers."""
     _, heads, n_tokens = paid.shares.shape
     places, of_heads = np.arange(n_tokens), paid.shares.reshape(-1, n_tokens)
-    equals = [paid.of_equals(place) for place in places]
+    equals = [paid.of_equals(place) for place in range(n_tokens)]
     axes.axvspan(position - 0.5, position + 0.5, color=style.FAINT, zorder=0)
-    for values, look, name in (
+    lines: tuple[tuple[np.ndarray, dict[str, Any], str], ...] = (
         (of_heads.T, {"color": style.MUTED, "ls": "", "alpha": 0.5, "ms": 3}, "each head"),
         (of_heads.mean(0), {"color": FILLS["code"], "lw": 2, "ms": 4.5}, "mean of the heads"),
         (of_heads[most], {"color": WARNING, "lw": 1, "ms": 3.5},
          f"layer {most // heads}, head {most % heads}"),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for values, look, name in lines:
         first, *_ = axes.plot(places, values, marker="o", **look)
         first.set_label(name)
     axes.plot(places, equals, color=style.INK, lw=1.2, ls=(0, (4, 3)), label="equal shares")
