@@ -92,18 +92,27 @@ def weighted_total(terms: tuple[LossTerm, ...], counts: dict[str, int]) -> Tenso
     return torch.as_tensor(sum(shares))
 
 
-def language_model_loss(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def language_model_loss(
+    logits: Tensor, targets: Tensor, *, label_smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
     """The summed cross-entropy in nats, float32, of the scored positions, and their number.
 
     Args:
         logits: (positions, vocabulary), of any floating-point type.
         targets: int64 (positions,), -100 where a position is not scored.
+        label_smoothing: the probability mass, 0 to 1, that is spread evenly over the vocabulary.
 
     >>> total, count = language_model_loss(torch.zeros(3, 8), torch.tensor([0, 5, -100]))
     >>> int(count), round(float(total / count), 4)  # log 8: eight tokens, all as likely
     (2, 2.0794)
     """
-    total = cross_entropy(logits.float(), targets, reduction="sum", ignore_index=NOT_SCORED)
+    total = cross_entropy(
+        logits.float(),
+        targets,
+        reduction="sum",
+        ignore_index=NOT_SCORED,
+        label_smoothing=label_smoothing,
+    )
     return total, (targets != NOT_SCORED).sum()
 
 

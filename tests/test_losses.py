@@ -27,12 +27,13 @@ from ehr_course.losses import (
 )
 
 
-def test_sum_over_count_is_pytorchs_mean() -> None:
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_sum_over_count_is_pytorchs_mean(label_smoothing: float) -> None:
     rng = torch.Generator().manual_seed(0)
     logits = torch.randn(7, 5, generator=rng)
     targets = torch.randint(5, (7,), generator=rng)
-    total, count = language_model_loss(logits, targets)
-    expected = cross_entropy(logits, targets)
+    total, count = language_model_loss(logits, targets, label_smoothing=label_smoothing)
+    expected = cross_entropy(logits, targets, label_smoothing=label_smoothing)
     torch.testing.assert_close(total / count, expected)
 
 
@@ -67,8 +68,8 @@ def test_no_position_gives_a_sum_of_zero() -> None:
 
 def test_a_position_of_minus_100_is_not_scored() -> None:
     logits = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
-    masked = language_model_loss(logits, torch.tensor([1, -100, 3, -100]))
-    chosen = language_model_loss(logits[[0, 2]], torch.tensor([1, 3]))
+    masked = language_model_loss(logits, torch.tensor([1, -100, 3, -100]), label_smoothing=0.1)
+    chosen = language_model_loss(logits[[0, 2]], torch.tensor([1, 3]), label_smoothing=0.1)
     torch.testing.assert_close(masked, chosen)
 
 
@@ -98,6 +99,9 @@ def penalty_of(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 LOSSES: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
     "language model": lambda x: language_model_loss(x, torch.zeros(len(x), dtype=torch.long)),
+    "smoothed": lambda x: language_model_loss(
+        x, torch.zeros(len(x), dtype=torch.long), label_smoothing=0.1
+    ),
     "class": lambda x: classification_loss(x, torch.zeros(len(x), dtype=torch.long)),
     "age": lambda x: age_loss(x[:, 0], torch.full((len(x),), 63.0)),
     "co-occurrence": penalty_of,

@@ -91,6 +91,7 @@ class PromptBartConfig(BartConfig):
             https://doi.org/10.1038/s41598-020-62922-y), what stands before the first visit
             included; later visits share the last, and 0 has none.
         end_bias: whether ``calibrate`` can fit how often visits and records end: see EndBias.
+        label_smoothing: of the language model's loss in training, from 0 to below 1.
         vocabulary: the fingerprint of the tokenizer's codes, or None when unknown.
         visit_start_token_id, visit_end_token_id: the ids of <v> and <\v>.
         first_code_id: ids from here on are codes.
@@ -131,6 +132,7 @@ class PromptBartConfig(BartConfig):
     copy_head: bool = False
     max_visit_embeddings: int = 0
     end_bias: bool = False
+    label_smoothing: float = 0.0
     vocabulary: str | None = None
     pad_token_id: int = CodeTokenizer.pad_id
     bos_token_id: int | None = CodeTokenizer.bos_id
@@ -162,6 +164,7 @@ class PromptBartConfig(BartConfig):
             ("sex_weight", self.sex_weight >= 0, "0 or more; 0 makes no head"),
             ("d_head", self.d_head >= 0, "0 for a linear head, or its width"),
             ("max_visit_embeddings", self.max_visit_embeddings >= 0, "0 or more; 0 has none"),
+            ("label_smoothing", 0 <= self.label_smoothing < 1, "0 or more, below 1"),
         ):
             if not fits:
                 problem = f"it is {getattr(self, name)!r}"
@@ -1005,10 +1008,15 @@ class PromptBart(BartForConditionalGeneration):
         scored = labels != NOT_SCORED
         targets = labels[scored]
         logits = self._vocabulary(hidden[scored], None if ends is None else ends[scored])
+        smoothing = self.config.label_smoothing if self.training else 0.0
         if pointed is None:
-            return language_model_loss(logits, targets)
+            return language_model_loss(logits, targets, label_smoothing=smoothing)
         pointed = Pointed(*(tensor[scored] for tensor in pointed))
-        of_targets = _log_softmax(logits).gather(1, targets[:, None])[:, 0]
+        log_vocabulary = _log_softmax(logits)
+        if smoothing:
+            every = pointed.log_probabilities(log_vocabulary)
+            return language_model_loss(every, targets, label_smoothing=smoothing)
+        of_targets = log_vocabulary.gather(1, targets[:, None])[:, 0]
         return -pointed.log_likelihood(of_targets, targets).sum(), scored.sum()
 
     def _ask(self, hidden: Tensor, decoder_input_ids: Tensor) -> dict[str, Tensor] | None:

@@ -99,14 +99,17 @@ def states_of(model: PromptBart) -> Tensor:
     return output.decoder_hidden_states[-1][:, model.config.n_prompts :]
 
 
-def test_the_loss_and_its_gradient_are_those_of_the_logits() -> None:
-    model = tiny().double().train()
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_and_its_gradient_are_those_of_the_logits(smoothing: float) -> None:
+    model = tiny(label_smoothing=smoothing).double().train()
     loss_sum = model(**BATCH, decoder_input_ids=DECODER, labels=LABELS).loss_sum
     loss_sum.backward()
     gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     logits = model(**BATCH, decoder_input_ids=DECODER).logits
-    expected = torch.nn.functional.cross_entropy(logits[SCORED], LABELS[SCORED], reduction="sum")
+    expected = torch.nn.functional.cross_entropy(
+        logits[SCORED], LABELS[SCORED], reduction="sum", label_smoothing=smoothing
+    )
     expected.backward()
     torch.testing.assert_close(loss_sum.detach().double(), expected.detach(), rtol=1e-6, atol=1e-6)
     assert gradients.keys() >= {f"copy_head.{n}" for n, _ in model.copy_head.named_parameters()}

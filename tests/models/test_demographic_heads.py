@@ -204,8 +204,16 @@ def test_a_head_does_not_read_the_codes_that_come_after(head_reads: str) -> None
         ({"age_head": "decades"}, "age_head"),
         ({"head_reads": "prompts"}, "head_reads"),
         ({"d_head": -1}, "d_head"),
+        ({"label_smoothing": 1.0}, "label_smoothing"),
     ],
 )
 def test_an_impossible_setting_is_named(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         PromptBartConfig(**changes)
+
+
+def test_label_smoothing_is_for_training_alone() -> None:
+    smooth, sharp = model_with(label_smoothing=0.1), model_with()
+    batch = batch_of([0, 1])
+    assert torch.equal(smooth(**batch).loss, sharp(**batch).loss)
+    assert not torch.isclose(smooth.train()(**batch).loss, sharp.train()(**batch).loss)
