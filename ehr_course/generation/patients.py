@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -543,7 +543,8 @@ class _Batch:
             if tensor is not None:
                 setattr(self, name, tensor.index_select(0, rows))
         cache = self.cache.self_attention_cache, self.cache.cross_attention_cache
-        for layer in (*cache[0].layers, *cache[1].layers):  # batch_select_indices takes longer
+        layers: list[Any] = [*cache[0].layers, *cache[1].layers]
+        for layer in layers:  # the cache's own batch_select_indices takes longer
             layer.keys = layer.keys.index_select(0, rows)
             layer.values = layer.values.index_select(0, rows)
 
