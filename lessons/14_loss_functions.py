@@ -112,7 +112,8 @@ shown = grid.imshow(losses.where(scored, math.nan), "Blues", aspect="auto")
 grid.set_facecolor("lightgrey")
 grid.set(xlabel="place", ylabel="patient")
 picture.colorbar(shown, ax=grid, label="nats")
-bars = axes.barh(list(means), [mean.item() for mean in means.values()])
+values = [mean.item() for mean in means.values()]
+bars = axes.barh(list(means), values, color="#2d708e")
 axes.bar_label(bars, fmt="%.3f", padding=3)
 axes.invert_yaxis()
 axes.set(xlabel="nats", xlim=(0, 0.8))
@@ -136,9 +137,8 @@ assert means["all places, padded wider"] < 0.6 * means["all places"]
 # %%
 n_weights = sum(p.numel() for p in loaded.model.parameters())
 total, n = losses.sum().item(), int(scored.sum())
-
-# %%
-terms = "age, sex,\npenalty"
+terms = "age, sex, penalty:\nwhat do they weigh?"
+back = "gradient: is there a way back?"
 ways = [
     f"model:\n{n_weights:,} weights",
     "logits:\n" + " × ".join(map(str, logits.shape)),
@@ -146,17 +146,21 @@ ways = [
     f"{total:.0f} ÷ {n}\n= {total / n:.3f}",
     "total",
 ]
+arrows = [*pairwise([*ways, back, ways[0]]), (terms, "total")]
+arrows += [("labels", ways[2])]
+
+# %%
 draw_flow(
     {way: (i, 1, "paper") for i, way in enumerate(ways)}
-    | {"labels": (2, 0, "code"), terms: (4, 0, "quiet")},
-    [*pairwise(ways), ("labels", ways[2]), (terms, "total")],
+    | {"labels": (2, 0, "code"), terms: (4, 0, "quiet")}
+    | {back: ((0, 4), 2, "quiet")},
+    arrows,
     "Which questions stand behind one number?",
     notes={
-        ways[0]: "Is there a\nway back?",
         ways[2]: "What does one\ntoken cost?",
         ways[3]: "What do you\ndivide by?",
-        "total": "What does each\nterm weigh?",
     },
+    dashed=[("total", back), (back, ways[0])],
 )
 
 # %% [markdown]
