@@ -410,6 +410,14 @@ def name_cohorts(
                 f"Name them: --synthetic first={named[name]} --synthetic second={path}.",
             )
         named[name] = path
+    for name in ("train", "held_out"):
+        if name in named and len(named) > 1:
+            raise InputError(
+                "--synthetic",
+                repr(name),
+                "the report calls real patients by this name",
+                f"Give the cohort another one: --synthetic NAME={named[name]}.",
+            )
     first = next(iter(named))
     written_by: dict[str, str] = {}
     for text in models:

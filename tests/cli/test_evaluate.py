@@ -220,6 +220,7 @@ def test_several_cohorts_stand_side_by_side(ehr_course, prepared, run, synthetic
     ("cohorts", "models", "said"),
     [
         (["a/meds", "b/meds"], [], "a/meds and b/meds would both have this name"),
+        (["a/train", "b/meds"], [], "calls real patients by this name"),
         (["x=a", "x=b"], [], "--synthetic first=a --synthetic second=b"),
         (["a", "b"], ["run"], "each model must name a cohort of its own (there are: a, b)"),
         (["a", "b"], ["c=run"], "each model must name a cohort of its own"),
