@@ -156,7 +156,8 @@ picture, axes = blank_chart(
     f" {means[-1]:.1f} pieces. Never seen: {per_code:.1f}.",
     "A bar is the mean of 40 codes, the most common on the left",
 )
-axes.bar(range(20, 20 + 40 * len(means), 40), means, width=36)
+places = range(20, 20 + 40 * len(means), 40)
+axes.bar(places, means, width=36, color="#2d708e")
 axes.axhline(per_code, color="#b3400e", linestyle="--",
              label=f"a tokenizer that never met a code: {per_code:.1f}")
 axes.axhline(1, label="one code, one token")
@@ -548,13 +549,18 @@ patient = next(
 )
 ids = tokenizer.encode(patient)
 tokens = [tokenizer.id_to_token(i) for i in ids]
+tokens = [t if t.startswith("<") else icd9.dotted(t) for t in tokens]
+first, second = (i for i, token in enumerate(tokens) if token == "<v>")
+under = [str(i) for i in ids]
+under[first] += "\nvisit 1"
+under[second] += "\nvisit 2"
 for code in dict.fromkeys(patient.codes):
     print(icd9.dotted(code), icd9.title(code))
 draw_strips(
     {"the patient\nids": tokens},
     f"Two visits with {len(patient.codes)} codes are one row of tokens",
     f"{len(ids)} tokens, under each its id",
-    under={"the patient\nids": ids},
+    under={"the patient\nids": under},
     key={"special": "special token", "code": "code"},
 )
 

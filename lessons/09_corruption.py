@@ -66,7 +66,7 @@ from ehr_course import (
     span_lengths, split_by_patient, train,
 )
 from ehr_course.exercises import check, hint, progress
-from ehr_course.plots.charts import draw_bars, draw_lines
+from ehr_course.plots.charts import blank_chart, draw_bars, draw_lines
 from ehr_course.plots.corruption import corrupt_visits
 from ehr_course.plots.diagrams import draw_strips, token_fill
 from ehr_course.plots.lesson_09 import (
@@ -597,29 +597,37 @@ n_codes = np.array([len(codes) for codes in visits])  # (visits,)
 drawn = span_lengths(200_000, rng=np.random.default_rng(SEED))
 room = np.maximum(n_codes - 1, 1)  # (visits,)
 room = np.resize(room, len(drawn))  # the visits again and again
+cut = np.minimum(drawn, room)
 
 # %%
-cut = np.minimum(drawn, room)
-formula = [math.exp(-3) * 3**k / math.factorial(k) for k in range(8)]
-bars = {
-    f"{length}": {
-        "by the formula": formula[length],
-        "as drawn": (drawn == length).mean(),
-        "cut to the visits": (cut == length).mean(),
-    }
-    for length in range(1, 8)
+formula = [math.exp(-3) * 3**k / math.factorial(k) for k in range(1, 8)]
+spans = {"as drawn": drawn, "cut to the visits": cut}
+shares = {
+    name: [(of == length).mean() for length in range(1, 8)]
+    for name, of in spans.items()
 }
-draw_bars(
-    bars, "How many codes does a span hide?",
-    f"The share of spans of each length, up to 7. Mean as drawn"
-    f" {drawn.mean():.2f}, cut to the visits {cut.mean():.2f}",
-    inner="key", form="{:.1%}",
-)  # fmt: skip
+
+# %%
+said = [f"{name} {', '.join(f'{x:.1%}' for x in of)}"
+        for name, of in [*shares.items(), ("by the formula", formula)]]
+picture, panels = blank_chart(
+    "How many codes does a span hide?",
+    f"The shares of spans of 1 to 7 codes: {'; '.join(said)}.",
+    "The share of spans of each length, up to 7. Dots: by the formula",
+    columns=2, sharey=True,
+)
+for axes, (name, of) in zip(panels, shares.items()):
+    bars = axes.bar(range(1, 8), of, color="#2d708e")
+    axes.bar_label(bars, [f"{x:.1%}" for x in of], padding=3)
+    axes.set_title(f"{name}: mean {spans[name].mean():.2f}")
+    axes.set(xlabel="codes in the span", yticks=[])
+panels[0].plot(range(1, 8), formula, "o", color="w", mec="k")
+picture
 
 # %% [markdown]
 # At length 1, the clamp adds the spans that were drawn as zero, 5.0%, to those of the
-# formula. The last bars are of spans that have been cut to leave one code of the visit
-# readable; only a visit of a single code is hidden whole.
+# formula. On the right, spans have been cut to leave one code of the visit readable; only
+# a visit of a single code is hidden whole.
 
 # %% tags=["hide-input"]
 # check: the draws against the exact shares

@@ -985,12 +985,13 @@ picture, axes = blank_chart(
 for name, parts in memory.items():
     start = 0
     for part, n in parts:
-        axes.barh(name, n / 1e6, left=start, color="w", edgecolor="k")
+        axes.barh(name, n / 1e6, left=start, fc="#b8dce0", ec="k")
         if n > 1e9:  # there is room
             axes.text(start + 100, name, part, va="center")
         start += n / 1e6
     axes.text(start + 100, name, f"{start:,.0f} MB", va="center")
-axes.axvline(8_000, color="#b3400e", linestyle="--")
+axes.axvline(8_000, color="#b3400e", ls="--", label="the card: 8,000 MB")
+axes.legend(loc="lower right")
 axes.invert_yaxis()
 picture
 

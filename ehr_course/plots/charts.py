@@ -35,6 +35,7 @@ Table = Mapping[str, Mapping[str, float | None]]
 """The number of each cell by row and column; None for an empty cell."""
 
 BAR_FILLS = ("code", "encoder", "quiet", "decoder", "prompt")
+LINE_COLOURS = (FILLS["code"], FILLS["mask"], MUTED)
 MOST_LISTED = 8
 """So many values of a row or a curve stand in an alternative text; of more, only some do."""
 
@@ -103,7 +104,7 @@ def blank_chart(
     picture.set_layout_engine("constrained", rect=(0.012, 0.02, 0.97, 0.98 - top / height))
     axes = picture.subplots(rows, columns, subplot_kw={"axes_class": ChartAxes}, **options)
     for one in np.ravel(axes):
-        one.set_prop_cycle(color=style.LINES, linestyle=style.DASHES)
+        one.set_prop_cycle(color=LINE_COLOURS, linestyle=style.DASHES)
         one.tick_params(labelsize=SMALL)
         one.xaxis.label.set_size(SMALL)
         one.yaxis.label.set_size(SMALL)
