@@ -278,7 +278,7 @@ def draw_dots(
                           va="center_baseline", color=WARNING if bad else INK)  # fmt: skip
         axes.set(yticks=range(len(names)), ylim=(len(names) - 0.4, -0.6), xlabel=across)
         axes.set_yticklabels(names)
-        axes.xaxis.set_major_locator(MaxNLocator(8 // len(panels) + 1))
+        axes.xaxis.set_major_locator(MaxNLocator(8 // len(panels) + 1, steps=[1, 2, 5, 10]))
         if "%" in form:
             _in_percent(axes.xaxis, [value for values in of.values() for value in values])
         axes.tick_params(axis="y", length=0)
