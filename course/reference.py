@@ -88,7 +88,7 @@ ROOMS = (
         "plots",
         *_inside(
             "plots",
-            "charts diagrams style record timeline batch corruption",
+            "charts diagrams style measures record timeline batch corruption",
         ),
     ),
     _room(

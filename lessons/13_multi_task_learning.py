@@ -634,7 +634,8 @@ for name, look in zip(right, ("o-", "s--", "^:"), strict=True):
     axes.plot(right[name], look, label=name)
 axes.axhline(0.5, color="grey", linewidth=0.8)
 axes.set_xticks(range(11), ["\n".join(map(str, row)) for row in left])
-axes.set_ylabel("share of right answers")
+axes.set_ylabel("right answers")
+axes.yaxis.set_major_formatter("{x:.0%}")
 picture.legend(frameon=False, ncols=3, loc="outside lower center")
 picture
 
