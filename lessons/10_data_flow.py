@@ -990,7 +990,7 @@ for name, parts in memory.items():
             axes.text(start + 100, name, part, va="center")
         start += n / 1e6
     axes.text(start + 100, name, f"{start:,.0f} MB", va="center")
-axes.axvline(8_000, color="#b3400e", ls="--", label="the card: 8,000 MB")
+axes.axvline(8_000, color="#b3400e", ls="--", zorder=0, label="the card")
 axes.legend(loc="lower right")
 axes.invert_yaxis()
 picture
