@@ -467,13 +467,19 @@ class Canvas:
         Args:
             x: where it begins, in inches.
             y: its middle.
-            entries: meaning by fill; a fill is one of FILLS or a colour.
+            entries: meaning by fill; a fill is one of FILLS or a colour, "" the dashed box of
+                what is not there, or "framed" a thick frame.
 
         Returns:
             Where it ends, in inches.
         """
         for fill, meaning in entries.items():
-            self.box(x, y - 0.07, 0.2, 0.14, fill=fill, rounded=False)
+            framed = fill == "framed"
+            self.box(
+                x, y - 0.07, 0.2, 0.14, rounded=False, dashed=fill == "",
+                fill="paper" if fill in ("", "framed") else fill,
+                thick=2.2 if framed else 0.9, edge=style.INK if framed else style.MUTED,
+            )  # fmt: skip
             self.label((x + 0.27, y), meaning)
             x += 0.27 + style.text_width(meaning, style.SMALL) + 0.25
         return x

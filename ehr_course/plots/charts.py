@@ -55,6 +55,10 @@ class ChartAxes(matplotlib.axes.Axes):
         """Write a title above the axes, as matplotlib does."""
         return super().set_title(*args, **_small(options))
 
+    def bar(self, *args: Any, **options: Any) -> Any:
+        """Draw bars with an outline, so that pale ones are seen; ``barh`` comes here, too."""
+        return super().bar(*args, **{"edgecolor": MUTED, "linewidth": 0.9, **options})
+
     def legend(self, *args: Any, **options: Any) -> Any:
         """Draw a legend without a frame, as matplotlib does with one."""
         return super().legend(*args, **{"fontsize": SMALL, "frameon": False, **options})
@@ -180,19 +184,18 @@ def draw_bars(
         value, bad = groups[group][name] or 0.0, (group, name) in wrong
         fill = BAR_FILLS[column % len(BAR_FILLS)] if inner == "key" else BAR_FILLS[0]
         axes.barh(y, value, 0.84 if inner != "columns" else 0.6,
-                  color=FILLS["trap" if bad else fill], hatch="////" if bad else None,
-                  edgecolor=MUTED, linewidth=0.9)  # fmt: skip
+                  color=FILLS["trap" if bad else fill], hatch="////" if bad else None)  # fmt: skip
         reference = groups[group].get(worse_than or "") or 0.0
         end = max(value, reference if worse_than else 0.0)
         axes.annotate(written(group, name), (end, y), (4, 0), textcoords="offset points",
                       va="center_baseline", size=SMALL, color=WARNING if bad else INK)  # fmt: skip
     for group, of in groups.items():
+        ends = [places[group, name] for name in of]
         if worse_than:
-            ends = [places[group, name] for name in of]
             panels[0].vlines(of[worse_than], min(ends) - 0.5, max(ends) + 0.5, INK, linewidth=1.2)
-        if headed:
-            first = places[group, next(iter(of))]
-            panels[0].annotate(group, (0, first - 0.95), xycoords=("axes fraction", "data"),
+        if headed:  # The line at zero leaves out the heading.
+            panels[0].vlines(0, min(ends) - 0.5, max(ends) + 0.5, MUTED, linewidth=0.9)
+            panels[0].annotate(group, (0, ends[0] - 0.95), xycoords=("axes fraction", "data"),
                                size=style.TEXT, weight="bold", va="center_baseline")  # fmt: skip
     ticks = (
         {y: name for (_, name), y in places.items()}
@@ -209,7 +212,8 @@ def draw_bars(
             length=0, labelsize=style.TEXT if inner == "key" and len(ticks) <= 5 else SMALL
         )
         axes.spines[:].set_visible(False)
-        axes.axvline(0, color=MUTED, linewidth=0.9)
+        if not headed:
+            axes.axvline(0, color=MUTED, linewidth=0.9)
         axes.set_title(textwrap.fill(name, 60 // len(panels)), size=SMALL, loc="left")
         _draw_line(axes.axvline, line, name)
     if inner == "key":

@@ -23,6 +23,7 @@ BoxPlace = tuple[float | tuple[float, float], float | tuple[float, float], str]
 """Column, row and fill of a box. A pair (first, last) is a box across several of them."""
 
 HIGH, GAP = 0.28, 0.05  # of a token, in inches
+LINE = 0.15  # from one line under the tokens to the next, in inches
 FLOW_HIGH = 0.5  # of a box with one or two lines, in inches
 
 
@@ -46,7 +47,7 @@ def draw_strips(
     *,
     fills: Mapping[str, Sequence[str]] = {},
     marked: Mapping[str, Collection[int]] = {},
-    under: Mapping[str, Sequence[object]] = {},
+    under: Mapping[str, Sequence[object] | Mapping[str, Sequence[object]]] = {},
     notes: Mapping[str, str] = {},
     key: Mapping[str, str] = {},
     arrows: Collection[tuple[Place, Place]] = (),
@@ -59,26 +60,30 @@ def draw_strips(
         how: how to read it, in small print.
         fills: by row, what each token stands for, one of FILLS; else `token_fill` says it.
         marked: by row, the positions with a thick frame.
-        under: by row, what stands under each token, such as its id.
+        under: by row, what stands under each token, such as its id; or several such lines by
+            name, and the names stand at the left.
         notes: by row, what stands at its end.
-        key: what a fill means.
+        key: what a fill means; or "" for the dashed box of no token, "framed" for a thick frame.
         arrows: from a token (row, position) to another.
     """
     kinds = {name: fills.get(name) or [token_fill(t) for t in of] for name, of in rows.items()}
+    lines_under = {name: list(of) for name, of in under.items() if isinstance(of, Mapping)}
+    texts_under = {name: _texts_under(of) for name, of in under.items()}
     said = [
-        _strip_said(name, of, kinds[name], marked, under, notes, key) for name, of in rows.items()
+        _strip_said(name, of, kinds[name], marked, texts_under, notes, key)
+        + _lines_said(lines_under.get(name, ()))
+        for name, of in rows.items()
     ]
     said += _token_arrows_said(rows, arrows)
-    left = (
-        MARGIN + max(text_width(line, SMALL) for name in rows for line in name.split("\n")) + 0.15
-    )
+    names = [line for name in rows for line in [*name.split("\n"), *lines_under.get(name, ())]]
+    left = MARGIN + max(text_width(line, SMALL) for line in names) + 0.15
     note = max((text_width(note, SMALL) for note in notes.values()), default=0.0)
     room = style.WIDTH - left - MARGIN - (note + 0.1 if note else 0.0)
-    places = _token_places(rows, under, room, bool(arrows))
+    places = _token_places(rows, texts_under, room, bool(arrows))
     lines = {name: 1 + max(line for line, _, _ in places[name]) for name in rows}
     high = dict.fromkeys(rows, HIGH + 0.1)
-    for name, texts in under.items():
-        high[name] += 0.05 + 0.15 * max(1 + str(text).count("\n") for text in texts)
+    for name, texts in texts_under.items():
+        high[name] += 0.05 + LINE * max(1 + text.count("\n") for text in texts)
     between = 0.14 if arrows else 0.02
     body = sum(high[name] * lines[name] + between for name in rows)
     canvas = Canvas(
@@ -93,6 +98,9 @@ def draw_strips(
         canvas.label((MARGIN, middle - 0.08 * bool(second)), first, colour=INK)
         if second:
             canvas.label((MARGIN, middle + 0.08), second, mono=True)
+        for number, line_name in enumerate(lines_under.get(name, ())):
+            at = (MARGIN, y + HIGH + 0.03 + LINE * number)
+            canvas.label(at, line_name, vertical="top")
         for i, token in enumerate(of):
             line, x, wide = places[name][i]
             top = y + line * high[name]
@@ -107,9 +115,9 @@ def draw_strips(
                     dashed=token == "", thick=2.2 if i in marked.get(name, ()) else 0.9,
                     edge=INK if i in marked.get(name, ()) else MUTED,
                 )  # fmt: skip
-            if name in under:
-                at = (left + x + wide / 2, top + HIGH + 0.03)
-                canvas.label(at, str(under[name][i]), align="center", vertical="top")
+            for number, text in enumerate(texts_under.get(name, [""] * len(of))[i].split("\n")):
+                at = (left + x + wide / 2, top + HIGH + 0.03 + LINE * number)
+                canvas.label(at, text, align="center", vertical="top")
         if name in notes:
             line, x, wide = places[name][-1]
             canvas.label((left + x + wide + 0.1, y + line * high[name] + HIGH / 2), notes[name])
@@ -135,6 +143,8 @@ def draw_flow(
     notes: Mapping[str, str] = {},
     dashed: Collection[tuple[str, str]] = (),
     frames: Mapping[str, Collection[str]] = {},
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
 ) -> Picture:
     """Draw boxes in columns and rows, and arrows between them.
 
@@ -149,6 +159,8 @@ def draw_flow(
         notes: by box, what stands under it.
         dashed: the arrows that are dashed, in the colour of a warning: pairs (from, to).
         frames: by its words, a dashed frame around these boxes.
+        rows: the names of the rows, at their left.
+        columns: the names of the columns, above them.
     """
     texts = {name: words.get(name, name) for name in boxes}
     said = [_arrow_said(arrow, texts, dashed) for arrow in arrows]
@@ -163,13 +175,16 @@ def draw_flow(
         f"{frame}: " + ", ".join(_in_line(texts[name]) for name in of) + "."
         for frame, of in frames.items()
     ]
+    sentences += [f"Rows: {', '.join(rows)}."] if rows else []
+    sentences += [f"Columns: {', '.join(columns)}."] if columns else []
     on = [line for arrow in arrows for text in arrow[2:] for line in text.split("\n")]
     widest = max((text_width(line, SMALL) for line in on), default=0.0)
     margin = MARGIN + 0.08 * bool(frames)
-    columns, size = _flow_columns(boxes, texts, notes, widest, margin)
+    beside = max((text_width(name, SMALL) + 0.2 for name in rows), default=0.0)
+    across, size = _flow_columns(boxes, texts, notes, columns, widest, margin, beside)
     gap = 0.24 + 0.16 * bool(frames) + 0.16 * bool(on)
     tops, bottom = _flow_rows(boxes, texts, notes, gap)
-    above = 0.56 + 0.22 * bool(how) + 0.2 * bool(frames)
+    above = 0.56 + 0.22 * bool(how) + 0.2 * bool(frames) + 0.24 * bool(columns)
     canvas = Canvas(
         above + bottom + MARGIN + 0.08 * bool(frames),
         title, _described(title, how, sentences), subtitle=how,
@@ -177,9 +192,14 @@ def draw_flow(
     drawn = {}
     for name, (column, row, fill) in boxes.items():
         (first, last), (upper, lower) = _pair(column), _pair(row)
-        x, y = _edges(columns, first)[0], above + _edges(tops, upper)[0]
-        wide, high = _edges(columns, last)[1] - x, above + _edges(tops, lower)[1] - y
+        x, y = _edges(across, first)[0], above + _edges(tops, upper)[0]
+        wide, high = _edges(across, last)[1] - x, above + _edges(tops, lower)[1] - y
         drawn[name] = canvas.box(x, y, wide, high, texts[name], fill=fill, size=size)
+    for number, name in enumerate(rows):
+        canvas.label((MARGIN, above + sum(tops[number]) / 2), name, colour=INK)
+    for number, name in enumerate(columns):
+        at = (across[number][0], above - 0.14 - 0.2 * bool(frames))
+        canvas.label(at, name, colour=INK, weight="bold")
     for name, note in notes.items():
         x, y = drawn[name].side("bottom")
         canvas.label((x, y + 0.05), note, align="center", vertical="top")
@@ -195,7 +215,10 @@ def draw_flow(
     for arrow in arrows:
         warned = arrow[:2] in dashed
         ends = _ends(drawn[arrow[0]], drawn[arrow[1]])
-        canvas.arrow(*ends, *arrow[2:], dashed=warned, colour=WARNING if warned else INK)
+        canvas.arrow(
+            *ends, *arrow[2:], dashed=warned, colour=WARNING if warned else INK,
+            thick=2.0 if warned else 1.2,
+        )  # fmt: skip
     return canvas.finish()
 
 
@@ -228,14 +251,14 @@ def _strip_said(
     tokens: Sequence[Token],
     kinds: Sequence[str],
     marked: Mapping[str, Collection[int]],
-    under: Mapping[str, Sequence[object]],
+    under: Mapping[str, Sequence[str]],
     notes: Mapping[str, str],
     key: Mapping[str, str],
 ) -> str:
     """The tokens, what stands under them, and those that are not what they look like."""
     below = under.get(name) or [""] * len(tokens)
     said = [
-        (token or "nothing") + (f" {_in_line(str(text))}" if str(text) else "")
+        (token or "nothing") + (f" {_in_line(text)}" if text.strip() else "")
         for token, text in zip(tokens, below, strict=True)
         if token is not None
     ]
@@ -253,6 +276,16 @@ def _strip_said(
     return f"{_in_line(name)}: {'; '.join(parts)}."
 
 
+def _texts_under(of: Sequence[object] | Mapping[str, Sequence[object]]) -> list[str]:
+    """What stands under each token, with a line break between named lines."""
+    lines = of.values() if isinstance(of, Mapping) else [of]
+    return ["\n".join(map(str, texts)) for texts in zip(*lines, strict=True)]
+
+
+def _lines_said(names: Collection[str]) -> str:
+    return f" Under each token: {', '.join(names)}." if names else ""
+
+
 def _arrow_said(
     arrow: Sequence[str], texts: Mapping[str, str], dashed: Collection[tuple[str, str]]
 ) -> str:
@@ -267,7 +300,7 @@ def _arrow_said(
 
 def _token_places(
     rows: Mapping[str, Sequence[Token]],
-    under: Mapping[str, Sequence[object]],
+    under: Mapping[str, Sequence[str]],
     room: float,
     joined: bool,
 ) -> dict[str, list[tuple[int, float, float]]]:
@@ -279,7 +312,7 @@ def _token_places(
     widths = {
         name: [
             max(text_width(t or "", SMALL, MONO) + 0.14, _widest(below) + 0.04, 0.24)
-            for t, below in zip(of, map(str, under.get(name) or [""] * len(of)), strict=True)
+            for t, below in zip(of, under.get(name) or [""] * len(of), strict=True)
         ]
         for name, of in rows.items()
     }
@@ -347,13 +380,15 @@ def _flow_columns(
     boxes: Mapping[str, BoxPlace],
     texts: Mapping[str, str],
     notes: Mapping[str, str],
+    headings: Sequence[str],
     on_arrows: float,
     margin: float,
+    beside: float,
 ) -> tuple[Edges, float]:
     """Return each column's left and right edge, and the font size with which they fit."""
     columns = range(1 + math.ceil(max(_pair(column)[1] for column, _, _ in boxes.values())))
     least_gap = 0.24 + (on_arrows and on_arrows + 0.1)
-    room = style.WIDTH - 2 * margin - least_gap * (len(columns) - 1)
+    room = style.WIDTH - 2 * margin - beside - least_gap * (len(columns) - 1)
     for size in (style.TEXT, SMALL):
         widths: dict[float, float] = dict.fromkeys(columns, 0.3)
         for name, (column, _, _) in boxes.items():
@@ -362,13 +397,15 @@ def _flow_columns(
                 wide = max(text_width(line, size) for line in texts[name].split("\n"))
                 note = max(text_width(line, SMALL) for line in notes.get(name, "").split("\n"))
                 widths[first] = max(widths[first], wide + 0.16, note - 0.2)
+        for number, heading in enumerate(headings):
+            widths[number] = max(widths[number], 1.1 * text_width(heading, SMALL))
         total = sum(widths.values())
         if total <= room:
             break
     # What is left over goes half to the gaps and half to the boxes, as far as that looks well.
     extra = min(0.4, max(0.0, room - total) / 2 / max(len(columns) - 1, 1))
     share = min(1.6, (room - extra * (len(columns) - 1)) / total)
-    x = margin
+    x = margin + beside
     edges: Edges = {}
     for column in columns:
         edges[column] = x, x + share * widths[column]

@@ -95,7 +95,8 @@ def heat_without_numbers():
 
 @drawing("encoder reads input_ids: <BOS> <v> <mask> <\\v> <EOS>; framed: <mask>; 5 tokens.",
          "wrong: 250.00", "Arrows from the patient to encoder reads input_ids: 034.0 to <mask>.",
-         "ids: <BOS> 1, <v> 3", "the patient: <BOS> <v> 034.0 038.42 <\\v> <EOS>.")  # fmt: skip
+         "ids: <BOS> 1 no, <v> 3 no, 034.0 16 yes", "Under each token: id, a code.",
+         "the patient: <BOS> <v> 034.0 038.42 <\\v> <EOS>.")  # fmt: skip
 def strips_in_columns():
     rows = {
         "the patient": TOKENS,
@@ -103,11 +104,12 @@ def strips_in_columns():
         "written": ["<BOS>", "", "…", "250.00"],
         "ids": TOKENS,
     }
+    below = {"id": [1, 3, 16, 17, 4, 2], "a code": ["no", "no", "yes", "yes", "no", "no"]}
     return draw_strips(
         rows, "What is hidden?", "Framed: hidden.", marked={"encoder reads\ninput_ids": [2]},
         fills={"written": ["special", "paper", "paper", "trap"]},
-        key={"code": "a code", "trap": "wrong"},
-        notes={"encoder reads\ninput_ids": "5 tokens"}, under={"ids": [1, 3, 16, 17, 4, 2]},
+        key={"code": "a code", "trap": "wrong", "": "no token", "framed": "hidden"},
+        notes={"encoder reads\ninput_ids": "5 tokens"}, under={"ids": below},
         arrows=[(("the patient", 2), ("encoder reads\ninput_ids", 2))],
     )  # fmt: skip
 
@@ -119,7 +121,8 @@ def strips_of_many_lines():
 
 
 @drawing("the batch of 16 → process 1 (8 patients)", "process 2 → sum, dashed",
-         "Under sum: of all.", "alone: process 1, process 2.", "Also: unused.")  # fmt: skip
+         "Under sum: of all.", "alone: process 1, process 2.", "Also: unused.",
+         "Rows: first, second, third.", "Columns: cut, work, join.")  # fmt: skip
 def flow_of_boxes():
     boxes = {
         "batch": (0, (0, 1), "paper"),
@@ -138,7 +141,8 @@ def flow_of_boxes():
     return draw_flow(
         boxes, arrows, "How is it split?", words={"batch": "the batch\nof 16"},
         notes={"sum": "of all"}, dashed=[("process 2", "sum")],
-        frames={"alone": ["process 1", "process 2"]},
+        frames={"alone": ["process 1", "process 2"]}, rows=["first", "second", "third"],
+        columns=["cut", "work", "join"],
     )  # fmt: skip
 
 
