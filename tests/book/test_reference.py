@@ -12,7 +12,7 @@ from course.reference import FOLDER, ROOMS, write_reference
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = [module for room in ROOMS for module in room.modules]
 
-OF_LESSONS = ("exercises.", "plots.drawings.", "plots.lesson_", "opened_alone")
+OF_LESSONS = ("exercises.", "plots.lesson_", "opened_alone")
 """What only lessons and their first cells import: it is no part of the reference."""
 
 
