@@ -170,7 +170,7 @@ def _files(folder: Path, left_out: Iterable[Path] = ()) -> Iterator[Path]:
 
 
 def _pack_exercises(root: Path, folder: Path, lessons: Iterable[Lesson]) -> None:
-    """Pack the references, words and worked answers of some lessons into one file."""
+    """Pack the inputs, words and worked answers of some lessons into one file."""
     source = root / "ehr_course" / "exercises" / "lessons"
     target = folder / "ehr_course" / "exercises" / "lessons"
     target.mkdir()

@@ -1,7 +1,7 @@
 """Judge one student: find the answers, call them from afar, and say what the checks find.
 
-What runs here is trusted and holds the references. Of the student's files it reads text; of what
-the student's code returns, plain values.
+What runs here is trusted and holds the worked answers. Of the student's files it reads text; of
+what the student's code returns, plain values.
 """
 
 from __future__ import annotations
@@ -298,8 +298,8 @@ def _not_loaded(task: Exercise | Checklist, error: BaseException, line: str) -> 
 def classes_of(exercise: str) -> dict[str, str]:
     """Return the sources of the classes that an exercise's inputs are of, by module.
 
-    A lesson's module of exercises holds its references, so a student's process cannot import it;
-    of the classes that stand there it gets their own source, and what that needs.
+    A lesson's module of exercises leads to the worked answers, so a student's process cannot
+    import it; of the classes that stand there it gets their own source, and what that needs.
     """
     task = find_exercise(exercise)
     if not isinstance(task, Exercise):

@@ -1,6 +1,6 @@
 """The process that runs one student's answer: it is told what to run, and says what it did.
 
-It never holds an exercise's reference or a worked answer, and whatever it says is taken for what
+It never holds a worked answer, and whatever it says is taken for what
 the student's function says. It is forked from `zygote`, or started on its own where the system
 cannot fork.
 """

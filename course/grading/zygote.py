@@ -1,7 +1,7 @@
 """A process with PyTorch imported, of which every student's process is a fork.
 
 To import the libraries takes seconds, to fork a few hundredths of one. It is started on its own
-and never holds an exercise's reference. The judge asks for a process by sending one end of a line,
+and never holds a worked answer. The judge asks for a process by sending one end of a line,
 and gets a handle with which the process can be killed.
 """
 
@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from course.grading.sandbox.confine import Limits, Walls
 from course.grading.worker import serve
 
-REFERENCES = "ehr_course.exercises.lessons.lesson_"
+EXERCISES = "ehr_course.exercises.lessons.lesson_"
 """How the modules begin that no student's process may hold."""
 
 
@@ -41,7 +41,7 @@ def run(control: socket.socket, walls: Walls, imports: Iterable[str]) -> None:
             with contextlib.suppress(Exception):
                 exec(statement, {"__name__": "imports"})
     _forget_checks()
-    held = [name for name in sys.modules if name.startswith(REFERENCES)]
+    held = [name for name in sys.modules if name.startswith(EXERCISES)]
     if held:
         raise SystemExit(f"An import has brought {held[0]} into the process of the students.")
     gc.collect()

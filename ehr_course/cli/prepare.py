@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from ehr_course.cli.output import Target
 from ehr_course.cli.run_record import (
     RUN,
@@ -70,7 +68,7 @@ def prepare(settings: PrepareSettings, target: Target) -> None:
 def _check(settings: PrepareSettings) -> None:
     """Refuse settings that do not apply to these data."""
     if settings.data is not None and settings.notes is not None:
-        raise typer.BadParameter("give --data or --notes, not both")
+        raise InputError("prepare", "--data and --notes", "both are given", "Give one of them.")
     of_data = {
         "--columns": settings.columns,
         "--code-map": settings.code_map,

@@ -193,6 +193,12 @@ def write_demographics(records: Iterable[PatientRecord], path: Path) -> None:
         writer.writerows((age, sex, count) for (age, sex), count in sorted(counts.items()))
 
 
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(text)
+    return int(text)
+
+
 def read_demographics(path: Path) -> list[PatientProfile]:
     """Return one profile for each patient that was counted, to draw from."""
     if not path.is_file():
@@ -205,10 +211,10 @@ def read_demographics(path: Path) -> list[PatientProfile]:
         rows = csv.reader(file)
         if next(rows, None) != _COLUMNS:
             raise InputError(path, "line 1", "these are not its columns", "Write age,sex,count.")
-        for row in rows:
+        for row in filter(None, rows):
             try:
-                age, sex, count = int(row[0]), sexes[row[1]], int(row[2])
-                is_possible = 0 <= age <= MAX_AGE and 0 <= count < _MOST
+                age, sex, count = _whole(row[0]), sexes[row[1]], _whole(row[2])
+                is_possible = len(row) == 3 and age <= MAX_AGE and count < _MOST
             except (ValueError, KeyError, IndexError):
                 is_possible = False
             if not is_possible:

@@ -17,6 +17,7 @@ from scipy.special import gammaln
 from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
+from ehr_course.errors import InputError
 from ehr_course.evaluation.code_table import CodeTable, code_tables
 from ehr_course.evaluation.distances import (
     adversarial_accuracies,
@@ -87,6 +88,13 @@ def privacy(
         says so; with fewer than 30 patients no interval is given.
     """
     check_patients("privacy", {"train": train, "held_out": held_out, "synthetic": synthetic})
+    if (model is None) != (tokenizer is None):
+        raise InputError(
+            "privacy",
+            "tokenizer" if tokenizer is None else "model",
+            "it is missing, and the other one is given",
+            "Give a model and its tokenizer, or neither.",
+        )
     case = _Case({"training": train, "held-out": held_out, "synthetic": synthetic}, seed)
     measures = [*_adversarial(case), *_by_distance(case)]
     if model is not None and tokenizer is not None:
@@ -387,12 +395,15 @@ def _copies(case: _Case) -> list[Measure]:
     rng = case.rng(4)
     train, held_out, synthetic = cohorts = tuple(case.cohorts.values())
     groups = [random_groups(len(cohort), rng) for cohort in cohorts]
+    twins_of_each = [
+        (cohort, copies_by_group(cohort, train, groups[0]), own_groups)
+        for cohort, own_groups in ((synthetic, groups[2]), (held_out, groups[1]))
+    ]
     measures = []
     for name, least in (("exact copies", 0), ("exact copies of long records", LONG)):
         sides = []
-        for cohort, own_groups in ((synthetic, groups[2]), (held_out, groups[1])):
+        for cohort, twins, own_groups in twins_of_each:
             chosen = np.array([len(record.codes) >= least for record in cohort])
-            twins = copies_by_group(cohort, train, groups[0])
             sides.append((twins[chosen], own_groups[chosen]))
         ours, real = sides
         if not len(ours[0]):
@@ -444,6 +455,8 @@ def patients_with_a_copy(
     writes too many short records. The interval is that of the difference of two shares (Newcombe
     1998, method 10), moved to the value; it is ``nan`` with fewer than 30 patients in a cohort.
     """
+    cohorts = {"train": train, "held_out": held_out, "synthetic": synthetic}
+    check_patients("patients_with_a_copy", cohorts)
     written = {visits_of(record) for record in synthetic}
     shares, reaches = [], []
     for cohort in (train, held_out):

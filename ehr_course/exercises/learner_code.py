@@ -89,7 +89,7 @@ class Call:
 def call_own(
     function: Callable[..., Any], arguments: tuple[Any, ...], *, seconds: float | None = None
 ) -> Call:
-    """Call a reference or a changed answer as `call` does, and do not watch its input.
+    """Call a worked or a changed answer as `call` does, and do not watch its input.
 
     To see that takes longer than most of these calls.
     """

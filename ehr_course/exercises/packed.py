@@ -1,4 +1,4 @@
-"""References, words and worked answers in one file: how a folder for students carries them.
+"""Inputs, words and worked answers in one file: how a folder for students carries them.
 
 Checks need them on the student's machine. Where the file `exercises.pack` stands beside this
 module, they are read from it, and no source, `help` or `inspect` shows them. That hides them from

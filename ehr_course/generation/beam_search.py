@@ -308,6 +308,14 @@ def beam_search(
             f"its shape is {tuple(input_ids.shape)}, not (batch, source)",
             "Give a batch of notes: one note is a batch of one.",
         )
+    if attention_mask is not None and attention_mask.shape != input_ids.shape:
+        raise InputError(
+            "attention_mask",
+            "",
+            f"its shape is {tuple(attention_mask.shape)}, not that of input_ids, "
+            f"{tuple(input_ids.shape)}",
+            "Give 0 or 1 for each token.",
+        )
     config, beams, device = model.config, settings.beams, input_ids.device
     if attention_mask is None:
         attention_mask = (input_ids != config.pad_token_id).long()

@@ -404,8 +404,15 @@ class _Batch:
     """
 
     _OF_ROWS = (
-        *("patients", "state", "used", "script", "later", "place"),
-        *("ruled_out", "mask", "encoded"),
+        "patients",
+        "state",
+        "used",
+        "script",
+        "later",
+        "place",
+        "ruled_out",
+        "mask",
+        "encoded",
     )
 
     def __init__(

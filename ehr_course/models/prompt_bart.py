@@ -699,7 +699,7 @@ class EndBias(nn.Module):
         self.register_buffer("record", torch.zeros(RECORD_VISITS + 1))
 
     def forward(self, ids: Tensor, config: PromptBartConfig, new: int) -> Tensor:
-        """What to add to the logits of <\v> after a code and <EOS> after <\v>: (batch, new, 2).
+        r"""What to add to the logits of <\v> after a code and <EOS> after <\v>: (batch, new, 2).
 
         Args:
             ids: int64 (batch, past), the tokens so far.
@@ -908,8 +908,15 @@ class PromptBart(BartForConditionalGeneration):
             parts = [LossTerm("language_model", loss_sum, loss_count)]
             for name, answer in (answers or {}).items():
                 head = cast("DemographicHead", self.heads[name])
-                truth = cast("Tensor", x_num if name == "age" else x_cat)[:, 0]
-                total, count = head.loss(answer, labels != NOT_SCORED, truth)
+                truth = x_num if name == "age" else x_cat
+                if truth is None:
+                    raise InputError(
+                        "x_num" if name == "age" else "x_cat",
+                        "",
+                        f"it is missing, and the {name} head is trained with it",
+                        "Give both x_num and x_cat, or set the head's weight to 0.",
+                    )
+                total, count = head.loss(answer, labels != NOT_SCORED, truth[:, 0])
                 weight = getattr(self.config, f"{name}_weight")
                 parts.append(LossTerm(name, total, count, weight, head.per))
             terms = tuple(parts)

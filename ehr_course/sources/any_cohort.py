@@ -190,5 +190,13 @@ def choose_patients(embedded: int, *, seed: int) -> list[PatientRecord]:
     if folder is None:
         return make_cohort(embedded, seed=seed)
     records = load_cohort(folder, malformed="drop").records
-    # MIMIC and MEDS name age and sex, so no record is partial.
-    return [record for record in records if isinstance(record, PatientRecord)]
+    complete = [record for record in records if isinstance(record, PatientRecord)]
+    if len(complete) < len(records):
+        n_partial = len(records) - len(complete)
+        raise InputError(
+            folder,
+            "",
+            f"{n_partial:,} of {len(records):,} patients have no age or no sex",
+            f"Let {VARIABLE} name a folder of MIMIC or MEDS tables.",
+        )
+    return complete

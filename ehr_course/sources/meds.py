@@ -281,7 +281,7 @@ def _keep_split(events: RowFilter, folder: Path, split: str) -> None:
     if not path.is_file():
         problem = "there is no such file"
         raise InputError(SUBJECT_SPLITS, "", problem, "Load without split=.")
-    splits = read_parquet(path, ["subject_id", "split"])
+    splits = read_parquet(path, ["subject_id", "split"], SUBJECT_SPLITS)
     known = splits["split"].drop_nulls().unique().sort().to_list()
     if split not in known:
         problem = f"there is no split {split!r} (found: {', '.join(known)})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -197,8 +197,12 @@ class Tokenizer:
     def _checked_ids(self, ids: Any, oov: Sequence[str] = ()) -> list[int]:
         """Ids as integers, each in the vocabulary or that of a word in `oov`."""
         most = len(self) + len(oov) - 1
+        listed = _listed(ids)
+        if not isinstance(listed, list):
+            problem = f"{ids!r} is one id" if isinstance(listed, int) else "they are not a list"
+            raise InputError("ids", "", problem, "Give a list of ids.")
         checked = []
-        for place, token_id in enumerate(_listed(ids)):
+        for place, token_id in enumerate(listed):
             try:
                 number = -1 if isinstance(token_id, bool) else operator.index(token_id)
             except (TypeError, ValueError):
@@ -208,8 +212,8 @@ class Tokenizer:
                     "ids",
                     f"place {place}",
                     f"{token_id!r} is not the id of a token: they run from 0 to {most}",
-                    "Was this encoded by another tokenizer, or for another note? Use batch_decode "
-                    "for rows of ids; labels of -100 are not ids.",
+                    f"Was this encoded by another tokenizer{', or for another note' * bool(oov)}? "
+                    "Use batch_decode for rows of ids; labels of -100 are not ids.",
                 )
             checked.append(number)
         return checked
@@ -282,8 +286,21 @@ class Tokenizer:
 
 
 def _listed(ids: Any) -> Any:
+    """The ids as a list; what is not one, such as a single id, is returned as it is."""
     # NumPy arrays and torch tensors both have tolist, so torch need not be imported here.
-    return ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    if hasattr(ids, "tolist"):
+        return ids.tolist()
+    return list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else ids
+
+
+def check_special_tokens(
+    content: Mapping[str, Any], expected: Sequence[str], path: str | Path
+) -> None:
+    """Refuse the file of a tokenizer with other special tokens: its ids mean other tokens."""
+    found = content.get("special_tokens")
+    if found != list(expected):
+        problem = f"they are {found}, not {list(expected)}: its ids mean other tokens"
+        raise InputError(path, "special_tokens", problem, "Make the tokenizer again.")
 
 
 def _filled(rows: list[list[int]], widths: list[int], value: int) -> list[list[int]]:

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 from ehr_course.code_system import SYSTEM_NAMES, CodeSystem, checked_system
 from ehr_course.errors import InputError
 from ehr_course.records import PatientRecord, Visit, system_of
-from ehr_course.tokenizers.base import Tokenizer
+from ehr_course.tokenizers.base import Tokenizer, check_special_tokens
 
 SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>", "<v>", "<\\v>", "<END>", "<mask>")
 """The special tokens in the order of their ids; ``<END>`` is reserved, not used."""
@@ -280,11 +280,13 @@ class CodeTokenizer(Tokenizer):
 
     @classmethod
     def _from_content(cls, content: dict[str, Any], path: str | Path, **options: Any) -> Self:
+        base_tokens = content.get("base_tokens", ())
+        check_special_tokens(content, _VISIT_TOKENS if base_tokens else SPECIAL_TOKENS, path)
         # A file without a code system is of ICD-9-CM.
         return cls(
             content["codes"],
             system=content.get("system", "ICD9CM"),
-            base_tokens=content.get("base_tokens", ()),
+            base_tokens=base_tokens,
             **options,
         )
 

@@ -102,11 +102,13 @@ class NoteTokenizer(Tokenizer):
                 minloglevel=2,
             )
         except RuntimeError as error:
-            about_size = re.search(r"Vocabulary size .*", str(error))
-            if about_size is None:
+            bound = re.search(r"(?:required_chars\. \d+ vs|value <=) (\d+)", str(error))
+            if bound is None:
                 raise
-            remedy = "Use another vocab_size (--vocabulary), or give more text."
-            raise InputError("NoteTokenizer.train", "", about_size[0], remedy) from error
+            sign = "<=" if "too high" in str(error) else ">="
+            problem = f"these texts need vocab_size {sign} {bound[1]}, and it is {vocab_size}"
+            remedy = f"Use vocab_size={bound[1]} (--vocabulary {bound[1]}), or give other texts."
+            raise InputError("NoteTokenizer.train", "", problem, remedy) from error
         return cls(model.getvalue())
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ehr_course.errors import InputError
-from ehr_course.tokenizers.base import EncodedNote, Tokenizer
+from ehr_course.tokenizers.base import EncodedNote, Tokenizer, check_special_tokens
 
 SPECIAL_TOKENS = ("<unk>", "<s>", "</s>", "<pad>")
 """The special tokens in the order of their ids."""
@@ -182,6 +182,7 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def _from_content(cls, content: dict[str, Any], path: str | Path, **options: Any) -> Self:
+        check_special_tokens(content, SPECIAL_TOKENS, path)
         return cls(content["words"], **options)
 
 

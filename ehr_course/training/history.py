@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 
 import polars as pl
 from tqdm import tqdm
 
 from ehr_course.errors import InputError
+from ehr_course.new_folder import new_file
 
 
 class TrainingHistory:
@@ -54,12 +54,14 @@ class TrainingHistory:
         """The rows as a polars table."""
         return pl.DataFrame(self.rows, infer_schema_length=None)
 
-    def write(self, path: Path) -> None:
+    def write(self, path: str | Path) -> None:
         """Write the table to a CSV file, whole or not at all."""
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        path = Path(path)
+        if path.suffix != ".csv":
+            raise InputError(path, "", "it is not the name of a CSV file", "End it in .csv.")
         try:
-            self.table().write_csv(unfinished)
-            unfinished.replace(path)
+            with new_file(path) as unfinished:
+                self.table().write_csv(unfinished)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise InputError(
                 path,
@@ -67,8 +69,6 @@ class TrainingHistory:
                 f"the history cannot be written ({error})",
                 "Make room or name another folder.",
             ) from error
-        finally:
-            unfinished.unlink(missing_ok=True)
 
 
 def show_step(bar: tqdm, row: dict) -> None:

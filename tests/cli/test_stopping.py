@@ -16,7 +16,8 @@ from ehr_course.cli.prepare import NOTES, RECORDS, Prepared
 from ehr_course.cli.settings import TrainSettings
 from ehr_course.cli.train import filled_in, why_it_stopped
 from ehr_course.errors import InputError
-from ehr_course.training.history import Progress, TrainingHistory
+from ehr_course.training import trainer
+from ehr_course.training.history import TrainingHistory
 
 
 def prepared_of(train: int, validation: int = 10, kind: str = RECORDS) -> Prepared:
@@ -178,15 +179,15 @@ def test_ctrl_c_and_going_on_change_nothing(ehr_course, prepared, tmp_path, soon
     every = ("--evaluate-every", 5)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert ehr_course("train", prepared, "--out", whole, *soon, *every).exit_code == 0
-    shown = Progress.show_step
+    shown = trainer.show_step
 
-    def show(self: Progress, bar: object, row: dict) -> None:
-        shown(self, bar, row)
+    def show(bar: object, row: dict) -> None:
+        shown(bar, row)
         if row["step"] == 8:
             signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Progress, "show_step", show)
+        patch.setattr(trainer, "show_step", show)
         assert ehr_course("train", prepared, "--out", parts, *soon, *every).exit_code == 130
     done = ehr_course("train", prepared, "--out", parts, *soon, *every)
     assert "Going on after step 8 of at most 60." in done.stdout

@@ -21,8 +21,8 @@ from ehr_course.models.pointer_generator import PointerGenerator
 from ehr_course.models.prompt_bart import HISTORY, PromptBart, PromptBartConfig
 from ehr_course.models.saved import load_model
 from ehr_course.tokenizers.codes import CodeTokenizer
+from ehr_course.training import trainer
 from ehr_course.training.config import TrainingConfig
-from ehr_course.training.history import Progress
 from ehr_course.training.trainer import Trainer
 
 TINY = ("--steps", 12, "--batch-size", 16, "--profile", "narrow", "--checkpoint-every", 4)
@@ -146,14 +146,14 @@ def test_the_same_command_again_changes_nothing(ehr_course, prepared, run):
 def test_ctrl_c_saves_and_the_same_command_goes_on(
     ehr_course, prepared, run, tmp_path, monkeypatch
 ):
-    out, shown = tmp_path / "run", Progress.show_step
+    out, shown = tmp_path / "run", trainer.show_step
 
-    def show(self: Progress, bar: object, row: dict) -> None:
-        shown(self, bar, row)
+    def show(bar: object, row: dict) -> None:
+        shown(bar, row)
         if row["step"] == 6:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Progress, "show_step", show)
+    monkeypatch.setattr(trainer, "show_step", show)
     stopped = ehr_course("train", prepared, "--out", out, *TINY)
     assert stopped.exit_code == 130
     assert stopped.stdout.endswith("Stopped after step 6.\n")

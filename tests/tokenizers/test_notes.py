@@ -65,14 +65,14 @@ def test_a_long_line_is_learned_from_too():
 
 def test_more_pieces_than_the_text_has():
     notes = ["the patient has a fever", "the patient has no fever"]
-    with pytest.raises(InputError, match=r"too high \(16000\)\. Please set it to a value <= 18"):
+    with pytest.raises(InputError, match="need vocab_size <= 18, and it is 16000"):
         NoteTokenizer.train(notes)
     assert len(NoteTokenizer.train(notes, vocab_size=18)) == 18
 
 
 def test_fewer_pieces_than_the_text_has_characters():
     notes = ["the patient has a fever", "the patient has no fever"]
-    with pytest.raises(InputError, match=r"smaller than required_chars\. 5 vs 17"):
+    with pytest.raises(InputError, match="need vocab_size >= 17, and it is 5"):
         NoteTokenizer.train(notes, vocab_size=5)
     assert len(NoteTokenizer.train(notes, vocab_size=17)) == 17
 

@@ -1,1 +1,1 @@
-"""The exercises of each lesson: Python for references and inputs, YAML for the words."""
+"""The exercises of each lesson: Python for inputs, YAML for the words."""

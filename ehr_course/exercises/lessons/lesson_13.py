@@ -196,7 +196,7 @@ Run = tuple[float, int, float]
 
 
 def _read_sweep(runs: Sequence[Run]) -> dict[float, tuple[float, float, bool]]:
-    """The reference, with the functions of Python's own statistics."""
+    """With the functions of Python's own statistics."""
     values = {weight: [v for w, _, v in runs if w == weight] for weight, _, _ in runs}
     means = {weight: statistics.mean(found) for weight, found in values.items()}
     spreads = {weight: statistics.stdev(found) for weight, found in values.items()}

@@ -193,7 +193,7 @@ Hypotheses = Sequence[Sequence[float]]
 
 
 def _rank(hypotheses: Hypotheses, alpha: float) -> tuple[list[float], int]:
-    """The reference: the penalty by way of its logarithm."""
+    """The penalty by way of its logarithm."""
     scores = [
         math.fsum(tokens) / math.exp(alpha * math.log((5 + len(tokens)) / 6))
         for tokens in hypotheses

@@ -66,7 +66,7 @@ SAMPLING = Exercise(
 
 
 def _distance(real: np.ndarray, synthetic: np.ndarray) -> float:
-    """The reference: SciPy's, which divides each by its sum."""
+    """By SciPy, which divides each by its sum."""
     return float(jensenshannon(real.astype(float), synthetic.astype(float), base=2))
 
 
@@ -209,9 +209,6 @@ PRIVACY = Exercise(
 # 19.6 A report on a synthetic cohort
 
 
-_AT, _WORSE, _BETTER = "at the floor", "worse than the floor", "better than the floor"
-
-
 def _nan() -> float:
     """A nan that is an object of its own, so that ``in`` does not find it."""
     return float("nan")
@@ -283,7 +280,7 @@ _OPEN, _CLOSE, _END = "<v>", "<\\v>", "<EOS>"
 def _may_come_next(
     written: Sequence[str], codes: Sequence[str], needed: Sequence[str], most: int
 ) -> set[str]:
-    """The reference: whether a record can be finished is found by trying to finish it."""
+    """Whether a record can be finished is found by trying to finish it."""
 
     @cache
     def can_end(visit: frozenset[str] | None, visits: bool, missing: frozenset, room: int) -> bool:
