@@ -159,7 +159,9 @@ def _written(tokens: tuple[int, ...], piece: Callable[[int], str]) -> str:
 
 BEST = "#d1495b"
 FILL = {"alive": "#35608d", "finished": "#fde725", "pruned": "#eef0f3"}
-_COLUMN = (style.WIDTH - 2 * MARGIN) / MOST_STEPS  # inches, as all here
+# Inches, as all here. Not a whole number of pixels: a text centred on one would stand half-way
+# between two parts of a pixel, and rounding could give it either place.
+_COLUMN = (style.WIDTH - 2 * MARGIN) / MOST_STEPS - 0.0007
 _ROW, _WIDTH, _HEIGHT, _LINE = 0.42, 0.9, 0.33, 0.19
 
 

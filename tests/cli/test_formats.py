@@ -136,7 +136,7 @@ def test_a_cut_parquet_file_is_refused(tmp_path):
     write_formats(with_invented_dates(WRITTEN, seed=0), tmp_path, ["parquet"], seed=0)
     path = tmp_path / "patients.parquet"
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InputError, match="it cannot be read"):
+    with pytest.raises(InputError, match="it is cut or not a parquet file"):
         list(load_cohort(path).records)
 
 

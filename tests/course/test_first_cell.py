@@ -142,7 +142,7 @@ def test_a_repository_of_the_project_is_where_it_installs_from(tmp_path, monkeyp
 )
 def test_an_address_that_is_none_is_refused(tmp_path, address):
     clone_with(tmp_path, f"[project.urls]\nRepository = '{address}'\n")
-    with pytest.raises(CommandError, match=r"\[project\.urls\].*is no address"):
+    with pytest.raises(CommandError, match=r"\[project\.urls\].*is not the address"):
         first_cell_text(tmp_path)
 
 

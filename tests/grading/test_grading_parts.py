@@ -84,7 +84,7 @@ def test_a_wrapping_folder_is_opened_and_a_link_is_not_followed(tmp_path):
         (b"[1, 2]", "no list of cells"),
         (b'{"cells": [3]}', "no list of cells"),
         (b"[" * 100_000, "it is no JSON"),
-        ("\xe4".encode("latin-1"), "no text in UTF-8"),
+        ("\xe4".encode("latin-1"), "not text in UTF-8"),
     ],
 )
 def test_what_is_no_notebook_is_said_to_be_none(data, problem):
