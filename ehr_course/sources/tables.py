@@ -94,8 +94,13 @@ def parquet_columns(path: Path, file: str | None = None) -> dict[str, pl.DataTyp
 
 def read_parquet(path: Path, columns: Sequence[str], file: str | None = None) -> pl.DataFrame:
     """Read columns of a parquet file, which errors call file."""
-    scan = pl.scan_parquet(path, glob=False).select(columns)
-    return _of_parquet(file or path.name, scan.collect)
+    name, scan = file or path.name, pl.scan_parquet(path, glob=False)
+    there = _of_parquet(name, scan.collect_schema)
+    missing = ", ".join(column for column in columns if column not in there)
+    if missing:
+        problem = f"it has no column {missing}"
+        raise InputError(name, "", problem, "Export or copy it again.")
+    return _of_parquet(name, scan.select(columns).collect)
 
 
 def _of_parquet(file: str, read: Callable[[], Any]) -> Any:

@@ -257,7 +257,7 @@ def test_prepared_data_whose_list_of_parts_is_cut_are_refused(ehr_course, prepar
     splits = tmp_path / "data" / "records" / "metadata" / "subject_splits.parquet"
     splits.write_bytes(splits.read_bytes()[:50])
     said = refused(ehr_course, tmp_path / "data", "--out", tmp_path / "out")
-    assert "subject_splits.parquet: it has no subject_id and split to read" in said
+    assert "subject_splits.parquet: it is cut or not a parquet file that can be read" in said
 
 
 def test_a_run_is_not_prepared(ehr_course, run, tmp_path):
