@@ -234,7 +234,7 @@ def draw_dots(
     warn: Collection[Any] = (),
     line: float | Mapping[str, float] | None = None,
 ) -> Picture:
-    """Draw a dot for each value of a row.
+    """Draw a dot for each value of a row; equal values stand one above the other.
 
     Args:
         rows: by name, the values of each row; or such mappings by the title of a panel, each with
@@ -267,11 +267,11 @@ def draw_dots(
     for axes, (panel, of) in zip(np.ravel(all_axes), panels.items(), strict=True):
         _draw_line(axes.axvline, line, panel)
         for y, name in enumerate(names):
-            values = of[name]
+            values = list(of[name])
             bad = not {name, (panel, name)}.isdisjoint(warn)
             colour = WARNING if bad else FILLS["code"]
             axes.axhline(y, color=FAINT, linewidth=0.8, zorder=0)
-            axes.plot(values, [y] * len(values), "D" if bad else "o", color=colour, alpha=0.8,
+            axes.plot(values, _stacked(values, y), "D" if bad else "o", color=colour, alpha=0.8,
                       markersize=5, clip_on=False)  # fmt: skip
             if mark == "mean":
                 axes.vlines(np.mean(values), y - 0.32, y + 0.32, INK, linewidth=2)
@@ -486,6 +486,16 @@ def _draw_line(draw: Any, line: float | Mapping[str, float] | None, panel: str) 
     at = line.get(panel) if isinstance(line, Mapping) else line
     if at is not None:
         draw(at, color=INK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=1.5)
+
+
+def _stacked(values: list[float], y: float) -> list[float]:
+    """The height of each dot of a row: equal ones stand around the middle of the row."""
+    heights = []
+    for i, value in enumerate(values):
+        equal, before = values.count(value), values[:i].count(value)
+        step = min(0.22, 0.7 / equal)  # in units of rows
+        heights.append(y + step * (before - (equal - 1) / 2))
+    return heights
 
 
 def _blues(shares: np.ndarray) -> list[list[str]]:
