@@ -15,6 +15,7 @@ import matplotlib.axes
 import matplotlib.colors
 import numpy as np
 from matplotlib.axis import Axis
+from matplotlib.cbook import normalize_kwargs
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
@@ -57,7 +58,8 @@ class ChartAxes(matplotlib.axes.Axes):
 
     def bar(self, *args: Any, **options: Any) -> Any:
         """Draw bars with an outline, so that pale ones are seen; ``barh`` comes here, too."""
-        return super().bar(*args, **{"edgecolor": MUTED, "linewidth": 0.9, **options})
+        given = normalize_kwargs(options, Rectangle)
+        return super().bar(*args, **{"edgecolor": MUTED, "linewidth": 0.9, **given})
 
     def legend(self, *args: Any, **options: Any) -> Any:
         """Draw a legend without a frame, as matplotlib does with one."""
@@ -347,7 +349,7 @@ def draw_lines(
     else:
         handles = {h.get_label(): h for axes in all_axes for h in axes.get_lines()}
         picture.legend(handles=[handles[name] for name in names], loc="outside lower left",
-                       ncols=3, frameon=False, fontsize=SMALL)  # fmt: skip
+                       ncols=3)  # fmt: skip
     return picture
 
 
@@ -525,8 +527,7 @@ def _bar_key(picture: Picture, wrong: Mapping[str, bool]) -> None:
                   hatch="////" if bad else None, label=name)
         for (name, bad), fill in zip(wrong.items(), BAR_FILLS, strict=False)
     ]  # fmt: skip
-    picture.legend(handles=handles, loc="outside lower left", ncols=4, frameon=False,
-                   fontsize=SMALL)  # fmt: skip
+    picture.legend(handles=handles, loc="outside lower left", ncols=4)
 
 
 def _name_ends(

@@ -14,7 +14,7 @@ from ehr_course.plots.canvas import MARGIN, MONO, WARNING, Box, Canvas, Point, S
 from ehr_course.plots.style import INK, MUTED, SMALL, Picture, text_width
 
 Token = str | None
-"""A token: "" is drawn as an empty dashed box, "…" without one; None lets the one before go on."""
+"""A token: "" is an empty dashed box; None lets the one before go on, if there is one."""
 
 Place = tuple[str, int]
 """A token of a strip: its row and its position, counted from zero."""
@@ -22,6 +22,7 @@ Place = tuple[str, int]
 BoxPlace = tuple[float | tuple[float, float], float | tuple[float, float], str]
 """Column, row and fill of a box. A pair (first, last) is a box across several of them."""
 
+BARE = ("…", "→", "|")  # tokens without a box
 HIGH, GAP = 0.28, 0.05  # of a token, in inches
 LINE = 0.15  # from one line under the tokens to the next, in inches
 FLOW_HIGH = 0.5  # of a box with one or two lines, in inches
@@ -33,7 +34,7 @@ def token_fill(token: Token) -> str:
     >>> [token_fill(t) for t in ("428.0", "<v>", "<mask>", "<PAD>", "age", "", "…")]
     ['code', 'special', 'mask', 'quiet', 'prompt', 'paper', 'paper']
     """
-    if token in ("", "…", None):
+    if token in ("", None, *BARE):
         return "paper"
     if token in ("<mask>", "age", "sex", "<PAD>"):
         return {"<mask>": "mask", "<PAD>": "quiet"}.get(token, "prompt")
@@ -55,7 +56,8 @@ def draw_strips(
     """Draw tokens in rows, one under the other, in columns where that fits the width.
 
     Args:
-        rows: by name, the tokens. A second line of a name is set in small print.
+        rows: by name, the tokens; "…", "→" and "|" have no box. A second line of a name is set in
+            small print.
         title: a question, or what is true on any data.
         how: how to read it, in small print.
         fills: by row, what each token stands for, one of FILLS; else `token_fill` says it.
@@ -107,7 +109,7 @@ def draw_strips(
             if token is None:
                 continue
             fill = kinds[name][i]
-            if token == "…":
+            if token in BARE:
                 canvas.label((left + x + wide / 2, top + HIGH / 2), token, align="center")
             else:
                 boxes[name, i] = canvas.box(
@@ -258,7 +260,7 @@ def _strip_said(
     """The tokens, what stands under them, and those that are not what they look like."""
     below = under.get(name) or [""] * len(tokens)
     said = [
-        (token or "nothing") + (f" {_in_line(text)}" if text.strip() else "")
+        (token or key.get("", "nothing")) + (f" {_in_line(text)}" if text.strip() else "")
         for token, text in zip(tokens, below, strict=True)
         if token is not None
     ]
@@ -271,7 +273,9 @@ def _strip_said(
         ]
         parts += [f"{meaning}: {', '.join(odd)}"] if odd else []
     if marked.get(name):
-        parts.append("framed: " + ", ".join(tokens[i] or "nothing" for i in sorted(marked[name])))
+        framed = f"framed ({key['framed']})" if "framed" in key else "framed"
+        of = [tokens[i] or "nothing" for i in sorted(marked[name])]
+        parts.append(f"{framed}: {', '.join(of)}")
     parts += [notes[name]] if name in notes else []
     return f"{_in_line(name)}: {'; '.join(parts)}."
 

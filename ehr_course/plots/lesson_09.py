@@ -19,7 +19,12 @@ CLEAN, READS, KNOWS, WRITES = (
 
 
 def draw_training_pair(
-    tokenizer: CodeTokenizer, clean: Sequence[int], batch: Batch, row: int = 0
+    tokenizer: CodeTokenizer,
+    clean: Sequence[int],
+    batch: Batch,
+    row: int = 0,
+    *,
+    title: str = "What does the encoder read, and what must the decoder write?",
 ) -> Picture:
     """Draw one patient of a batch: the clean record, and what encoder and decoder are given.
 
@@ -31,6 +36,7 @@ def draw_training_pair(
         clean: the ids of the clean record.
         batch: int64 (batch, length), with `input_ids`, `decoder_input_ids` and `labels`.
         row: the patient's row.
+        title: what the picture is to be asked.
     """
     damaged = [i for i in batch["input_ids"][row].tolist() if i != tokenizer.pad_id]
     labels = [i for i in batch["labels"][row].tolist() if i != NOT_SCORED]
@@ -54,16 +60,18 @@ def draw_training_pair(
     key = {"code": "a code", "special": "a marker"}
     key |= {"mask": "a mask, drawn as wide as what it hides"} if MASK in rows[READS] else {}
     key |= {"trap": "not in the clean record"} if any(wrong) else {}
+    key |= {"": "deleted"} if "" in rows[READS] else {}
+    marked = {
+        READS: [i for i in changed if steps[i].after],
+        WRITES: [place for place, i in enumerate(under) if i in changed],
+    }
+    key |= {"framed": "damaged"} if any(marked.values()) else {}
     return draw_strips(
         rows,
-        "What does the encoder read, and what must the decoder write?",
-        "An arrow leads from each token that it should write to where it reads it next. "
-        "Framed: damaged",
+        title,
+        "An arrow leads from each token that it should write to where it reads it next",
         fills={WRITES: fills},
-        marked={
-            READS: [i for i in changed if steps[i].after],
-            WRITES: [place for place, i in enumerate(under) if i in changed],
-        },
+        marked=marked,
         notes={name: count(n, "token") for name, n in zip(rows, lengths, strict=True)},
         key=key,
         arrows=[((WRITES, i), (KNOWS, i + 1)) for i in range(len(labels) - 1)],
@@ -97,7 +105,12 @@ def draw_damaged_visits(
         "One visit, damaged in each way. A mask is one token: its width is not told to the model",
         fills=fills,
         notes=notes,
-        key={"mask": "one mask for a span", "paper": "deleted", "trap": "another code"},
+        key={
+            "code": "a code",
+            "mask": "one mask for a span",
+            "": "deleted",
+            "trap": "another code in its place",
+        },
     )
 
 

@@ -131,6 +131,18 @@ class Picture(Figure):
         assert isinstance(axes, Axes)
         return axes
 
+    def legend(self, *args: Any, **options: Any) -> Any:
+        """Draw a legend of all axes, as matplotlib does, but in small print without a frame."""
+        return super().legend(*args, **{"fontsize": SMALL, "frameon": False, **options})
+
+    def colorbar(self, *args: Any, **options: Any) -> Any:
+        """Draw a colour bar, as matplotlib does, with its words in small print."""
+        bar = super().colorbar(*args, **options)
+        bar.ax.tick_params(labelsize=SMALL)
+        for axis in (bar.ax.xaxis, bar.ax.yaxis):
+            axis.label.set_fontsize(SMALL)
+        return bar
+
     def png(self) -> bytes:
         """The picture as a PNG file; the same picture gives the same bytes.
 

@@ -216,6 +216,6 @@ def draw_next_codes(shown: NextCodes, *, most: int = 12) -> Picture:
     axes.spines["bottom"].set_visible(False)
     picture.legend(
         [line], [f"a {other_who} of that age (hatched: ruled out by age or sex)"],
-        loc="lower left", frameon=False, fontsize=style.SMALL,
+        loc="lower left",
     )  # fmt: skip
     return picture

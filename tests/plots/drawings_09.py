@@ -30,25 +30,25 @@ def batch_of(damaged: list[int], labels: list[int]) -> Batch:
 
 
 @drawing("clean record: <BOS> <v> V30 428 577 779 <\\v> <EOS>; 8 tokens.",
-         "encoder reads input_ids: <BOS> <v> V30 <mask> 779 <\\v> <EOS>; framed: <mask>; 7 tokens",
-         "labels: <BOS> <v> V30 428 577 779 <\\v> <EOS>; framed: 428, 577; 8 tokens",
+         "encoder reads input_ids: <BOS> <v> V30 <mask> 779 <\\v> <EOS>; framed (damaged): <mask>",
+         "labels: <BOS> <v> V30 428 577 779 <\\v> <EOS>; framed (damaged): 428, 577; 8",
          "decoder_input_ids: <EOS> <BOS> <v>")  # fmt: skip
 def a_pair_with_the_clean_labels():
     return draw_training_pair(TOKENIZER, CLEAN, batch_of(HIDDEN, CLEAN))
 
 
-@drawing("labels: <BOS> <v> V30 <mask> 779 <\\v> <EOS>; not in the clean record: <mask>; framed:")
+@drawing("labels: <BOS> <v> V30 <mask> 779 <\\v> <EOS>; not in the clean record: <mask>; framed")
 def a_pair_with_a_leak():
     return draw_training_pair(TOKENIZER, CLEAN, batch_of(HIDDEN, HIDDEN))
 
 
-@drawing("input_ids: <BOS> <v> V30 428 nothing 779 <\\v> <EOS>; 7 tokens", "<EOS>; 7 tokens.")
+@drawing("input_ids: <BOS> <v> V30 428 deleted 779 <\\v> <EOS>; 7 tokens", "A leak?")
 def a_pair_without_a_trace():
-    return draw_training_pair(TOKENIZER, CLEAN, batch_of(SHORTER, SHORTER))
+    return draw_training_pair(TOKENIZER, CLEAN, batch_of(SHORTER, SHORTER), title="A leak?")
 
 
-@drawing("hidden 1: V30 <mask> 779; 3 tokens", "deleted 1: V30 nothing 577 779; 3 tokens",
-         "replaced 1: V30 428 577 291; another code: 291; 4 tokens")  # fmt: skip
+@drawing("hidden 1: V30 <mask> 779; 3 tokens", "deleted 1: V30 deleted 577 779; 3 tokens",
+         "replaced 1: V30 428 577 291; another code in its place: 291; 4 tokens")  # fmt: skip
 def damaged_visits():
     ids = [TOKENIZER.code_to_id(code) for code in ("V30", "428", "577", "291")]
     damaged = {

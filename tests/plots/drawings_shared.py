@@ -93,8 +93,9 @@ def heat_without_numbers():
     return draw_heat(seen, "Who reads whom?", form="", down="output")
 
 
-@drawing("encoder reads input_ids: <BOS> <v> <mask> <\\v> <EOS>; framed: <mask>; 5 tokens.",
-         "wrong: 250.00", "Arrows from the patient to encoder reads input_ids: 034.0 to <mask>.",
+@drawing("encoder reads input_ids: <BOS> <v> <mask> <\\v> <EOS>; framed (hidden): <mask>; 5",
+         "written: <BOS> no token …", "wrong: 250.00",
+         "Arrows from the patient to encoder reads input_ids: 034.0 to <mask>.",
          "ids: <BOS> 1 no, <v> 3 no, 034.0 16 yes", "Under each token: id, a code.",
          "the patient: <BOS> <v> 034.0 038.42 <\\v> <EOS>.")  # fmt: skip
 def strips_in_columns():
