@@ -112,21 +112,33 @@ note_tokenizer = learn_pieces(notes, vocab_size=800)
 tokenizer = CodeTokenizer.from_records(train)
 
 # %%
-words, text, atoms, ids = fair.pieces("chronic hypertension"), [], [], []
-for code in ["42731", "42741", "0389"]:
+words = fair.pieces("chronic hypertension")
+codes = ["42731", "42741", "0389"]
+text, atoms, under = [], [], {"id": [], "meaning": []}
+for code in codes:
     pieces = fair.pieces(icd9.dotted(code))
     text += pieces
     # None: the token goes on, here over all pieces of the same code.
-    atoms += [icd9.dotted(code)] + [None] * (len(pieces) - 1)
-    ids += [tokenizer.code_to_id(code)] + [""] * (len(pieces) - 1)
+    goes_on = len(pieces) - 1
+    atoms += [icd9.dotted(code)] + [None] * goes_on
+    under["id"] += [tokenizer.code_to_id(code)] + [""] * goes_on
+    title = icd9.title(code).replace(" ", "\n")
+    under["meaning"] += [title] + [""] * goes_on
+
+# %%
+of_words, of_codes, of_tokens = [
+    "two words\nas text", "three codes\nas text", "three codes\nas tokens"
+]
 draw_strips(
-    {"two words\nas text": words, "three codes\nas text": text,
-     "three codes\nas tokens": atoms},
+    {of_words: words + [None] * 4, of_codes: text, of_tokens: atoms},
     "What do two tokenizers make of words and codes?",
-    "Under a token its id. ▁ is the space before a word",
-    fills={"two words\nas text": ["paper"] * len(words),
-           "three codes\nas text": ["trap"] * len(text)},
-    under={"three codes\nas tokens": ids},
+    "▁ is the space before a word",
+    fills={of_words: ["paper"] * (len(words) + 4),
+           of_codes: ["trap"] * len(text)},
+    under={of_tokens: under},
+    notes={of_words: f"{len(words)} pieces",
+           of_codes: f"{len(text)} pieces",
+           of_tokens: f"{len(codes)} tokens"},
 )  # fmt: skip
 
 # %% [markdown]
@@ -148,20 +160,21 @@ per_code = sum(never_seen) / len(codes)
 
 # %%
 ranked = [lengths[code] for code in sorted(codes, key=lambda c: -times[c])]
-groups = [ranked[i : i + 40] for i in range(0, len(ranked), 40)]
-means = [sum(group) / len(group) for group in groups]
+ends = [len(ranked) * i // 10 for i in range(11)]  # of ten groups
+sizes = [end - start for start, end in zip(ends, ends[1:])]
+means = [sum(ranked[end - n : end]) / n for end, n in zip(ends[1:], sizes)]
 picture, axes = blank_chart(
     "How many pieces does a code become?",
-    f"Means of 40 codes each, from common to rare: from {means[0]:.1f} to"
+    f"Means of ten groups, from common to rare: from {means[0]:.1f} to"
     f" {means[-1]:.1f} pieces. Never seen: {per_code:.1f}.",
-    "A bar is the mean of 40 codes, the most common on the left",
+    f"All {len(ranked)} codes in ten groups; a bar is the mean of one",
 )
-places = range(20, 20 + 40 * len(means), 40)
-axes.bar(places, means, width=36, color="#2d708e")
+axes.bar(ends[:-1], means, sizes, align="edge", color="#2d708e", ec="w")
 axes.axhline(per_code, color="#b3400e", linestyle="--",
              label=f"a tokenizer that never met a code: {per_code:.1f}")
-axes.axhline(1, label="one code, one token")
-axes.set(xlabel="codes by rank", ylabel="pieces per code")
+axes.axhline(1, color="k", label="one code, one token")
+axes.set(xlabel="codes by rank, the most common on the left",
+         ylabel="pieces per code")
 axes.legend(loc="upper left", ncols=2)
 axes.set_ylim(0, 7.5)
 picture
@@ -298,7 +311,8 @@ found = {}
 for piece in dict.fromkeys(pieces_of["42741"]):
     having = [code for code in codes if piece in pieces_of[code]]
     chapters = {icd9.chapter(code).number for code in having}
-    found[f"{piece}  ({len(having)} codes)"] = {
+    n_of = f"codes: {len(having)}, chapters: {len(chapters)}"
+    found[f"{piece}  ({n_of})"] = {
         str(n): float(n in chapters) for n in range(1, 20)
     }
 draw_heat(
@@ -430,15 +444,17 @@ assert n_whole(larger, rarest) < 0.5 * len(rarest)
 ids = [*range(10), len(tokenizer) - 1]  # the first ten, and the last
 tokens = [tokenizer.id_to_token(i) for i in ids]
 tokens = [t if t.startswith("<") else icd9.dotted(t) for t in tokens]
-under = [f"{i}\n{i - 7 if i >= 7 else '–'}" for i in ids]
-tokens.insert(-1, "…")
-under.insert(-1, "")
+index = [i - 7 if i >= 7 else "" for i in ids]
+for line, left_out in ((tokens, "…"), (ids, ""), (index, "")):
+    line.insert(-1, left_out)
+parts = ["7 special tokens", *[None] * 6,  # None: the one before goes on
+         f"{len(tokenizer.codes)} codes, sorted", *[None] * 4]
 draw_strips(
-    {"the tokens": tokens},
-    f"A vocabulary of 7 special tokens and {len(tokenizer) - 7} codes",
-    "Under each token its id, and under that the index of the code",
-    under={"the tokens": under},
-)
+    {f"{len(tokenizer)} tokens": parts, "the token": tokens},
+    "By how much do the id of a code and its index differ?",
+    fills={f"{len(tokenizer)} tokens": ["paper"] * len(parts)},
+    under={"the token": {"its id": ids, "index of the code": index}},
+)  # fmt: skip
 
 # %% [markdown]
 # | id | token | meaning |
@@ -502,9 +518,8 @@ for x, i in enumerate(range(place - 2, place + 4)):
 draw_flow(
     boxes, arrows,
     "Which vector does a code read after one more special token?",
-    "Above, the codes as they were; in the middle, the saved vectors;"
-    " below, the codes now. Dashed: 428.33",
-    words=words,
+    "Dashed: the vector that 428.33 reads",
+    words=words, rows=["codes before", "saved vectors", "codes now"],
     dashed=[(f"before {place}", f"row {7 + place}"),
             (f"now {place}", f"row {8 + place}")],
 )  # fmt: skip
@@ -553,16 +568,15 @@ ids = tokenizer.encode(patient)
 tokens = [tokenizer.id_to_token(i) for i in ids]
 tokens = [t if t.startswith("<") else icd9.dotted(t) for t in tokens]
 first, second = (i for i, token in enumerate(tokens) if token == "<v>")
-under = [str(i) for i in ids]
-under[first] += "\nvisit 1"
-under[second] += "\nvisit 2"
+visits = [None] * (len(ids) - 1)  # None: what begins before goes on
+visits[first], visits[second] = "visit 1", "visit 2"
 for code in dict.fromkeys(patient.codes):
     print(icd9.dotted(code), icd9.title(code))
 draw_strips(
-    {"the patient\nids": tokens},
+    {"the visits": visits, f"{len(ids)} tokens": tokens},
     f"Two visits with {len(patient.codes)} codes are one row of tokens",
-    f"{len(ids)} tokens, under each its id",
-    under={"the patient\nids": under},
+    fills={"the visits": ["paper"] * len(visits)},
+    under={f"{len(ids)} tokens": {"their ids": ids}},
     key={"special": "special token", "code": "code"},
 )
 
@@ -668,21 +682,28 @@ check("07.4", decode)
 batch = [tokenizer.encode(r) for r in train if len(r.codes) < 9][:4]
 longest = max(map(len, batch))
 n_empty = longest * len(batch) - sum(map(len, batch))
-rows, mask, fills = {}, {}, {}
+rows, fills, beside = {}, {}, {}
 for number, ids in enumerate(batch, 1):
     n_pads = longest - len(ids)
-    name = f"patient {number}\nmask"
+    name = f"patient {number}\ninput_ids"
+    beside[name] = f"{len(ids)} tokens"
     rows[name] = [str(i) for i in ids + [0] * n_pads]
-    mask[name] = [1] * len(ids) + [0] * n_pads
     fills[name] = ["special" if i < 7 else "code" for i in ids]
     fills[name] += ["quiet"] * n_pads
+for number, ids in enumerate(batch, 1):
+    n_pads = longest - len(ids)
+    name = f"patient {number}\nattention_mask"
+    rows[name] = ["1"] * len(ids) + ["0"] * n_pads
+    fills[name] = ["encoder"] * len(ids) + ["quiet"] * n_pads
+
+# %%
 draw_strips(
     rows,
     f"{len(batch)} patients become {len(batch)} × {longest} numbers",
-    "Under each id its entry in the attention mask:"
-    f" {n_empty} of {longest * len(batch)} are 0",
-    fills=fills, under=mask,
-    key={"special": "special token", "code": "code", "quiet": "padding"},
+    f"{n_empty} of {longest * len(batch)} places are padding",
+    fills=fills, notes=beside,
+    key={"special": "special token", "code": "code",
+         "encoder": "a token is here", "quiet": "padding"},
 )  # fmt: skip
 
 # %% [markdown]

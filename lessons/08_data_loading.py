@@ -212,22 +212,27 @@ young = wrong.filter(pl.col("exact") < 90).row(0, named=True)
 # %%
 born, admitted = young["born"], young["admitted"]
 birthday, day = (t.timetuple().tm_yday for t in (born, admitted))
-years = admitted.year - born.year
+year, years = admitted.year, admitted.year - born.year
+
+# %%
 picture, axes = blank_chart(
-    f"{admitted.year} - {born.year} is {years}. Is that the age?",
-    f"The year {admitted.year}: {years - 1} completed years up to the"
+    f"{year} - {born.year} is {years}. Is that the age?",
+    f"The year {year}: {years - 1} completed years up to the"
     f" birthday, {born:%d %B}, {years} from then on. The admission is on"
     f" {admitted:%d %B}, before it.",
     f"Born on {born:%d %B %Y}, admitted on {admitted:%d %B %Y}",
-    height=1.9,
+    height=2.0,
 )
 axes.barh([0, 0], [birthday, 365 - birthday], left=[0, birthday],
-          color=["#eceef1", "#b8dce0"], edgecolor="#5c6470")
+          color=["#eceef1", "#b8dce0"])
 labels = [f"{years - 1} years", f"{years} years"]
 axes.bar_label(axes.containers[0], labels, label_type="center")
-axes.axvline(day, color="#b3400e", linestyle="--")
-axes.set(yticks=[], xlim=(0, 365), xticks=[day, birthday])
-axes.set_xticklabels(["admitted", "birthday"])
+axes.annotate("admitted", (day, 0.4), (day, 0.75), ha="center",
+              arrowprops={"arrowstyle": "->"})
+axes.set(yticks=[], xlim=(-3, 368), ylim=(-0.5, 1))
+axes.set_xticks([0, birthday, 365],
+                [f"January {year}", "birthday", f"December {year}"])
+axes.spines[:].set_visible(False)
 picture
 
 # %% [markdown]
@@ -359,21 +364,25 @@ def means(text):
 
 
 # %%
-rows, fills, notes = {}, {}, {}
+shorten = partial(textwrap.shorten, width=34, placeholder=" …")
+# None: the box before goes on, here over the digits below.
+rows = {"what the code means": [
+    "in the file", *[None] * 4, "→", "after the detour", *[None] * 5
+]}  # fmt: skip
+fills = {"what the code means": ["paper"] * 12}
+notes = {"what the code means": "what it means now"}
 for code, text in examples:
-    name = textwrap.shorten(means(code), 34, placeholder=" …")
-    rows[name] = [*(code or " "), "…", *text]
-    n_zeros = len(code or "") - len((code or "").lstrip("0"))
-    fills[name] = ["code"] * n_zeros
-    fills[name] += ["paper"] * (len(code or " ") + 1 - n_zeros)
+    name = shorten(means(code))
+    code = code or ""  # missing
+    rows[name] = [*code.ljust(5), "→", *text]
+    n_zeros = len(code) - len(code.lstrip("0"))
+    fills[name] = ["code"] * n_zeros + ["paper"] * (6 - n_zeros)
     fills[name] += ["trap"] * len(text)
-    notes[name] = textwrap.shorten(means(text), 30, placeholder=" …")
+    notes[name] = shorten(means(text), width=30)
 draw_strips(
     rows, "What does a detour through numbers make of a code?",
-    "On the left what the code means, on the right what it means"
-    " afterwards",
     fills=fills, notes=notes,
-    key={"code": "a zero of the code", "trap": "after the detour"},
+    key={"code": "a zero of the code", "trap": "changed"},
 )  # fmt: skip
 
 # %% [markdown]
@@ -689,8 +698,8 @@ start = min(
 rows = {"split by visits": [], "split by patients": []}
 fills = {row: [] for row in rows}
 for number, r in enumerate(often[start : start + 6]):
-    for row in rows if number else ():  # dots between two patients
-        rows[row].append("…")
+    for row in rows if number else ():  # a line between two patients
+        rows[row].append("|")
         fills[row].append("paper")
     for i in range(len(r.visits)):
         held_out = (
@@ -700,20 +709,26 @@ for number, r in enumerate(often[start : start + 6]):
         for row, out in zip(rows, held_out):
             rows[row].append(str(i + 1))
             fills[row].append("code" if out else "encoder")
+
+# %%
 draw_strips(
     rows, "Which of these patients are on both sides of a split?",
+    f"All {len(often)} patients with several visits: on both sides"
+    f" {len(straddling)} by visits, {len(leaked)} by patients",
     fills=fills, key={"encoder": "training", "code": "validation or test"},
 )  # fmt: skip
 
 # %%
+both_sides = (len(straddling), len(leaked))
 draw_bars(
     {
-        split: dict(zip(("in the test", "on new patients"), of))
-        for split, of in zip(rows, scores)
+        f"{split}, {n} of {len(often)} patients on both sides":
+            dict(zip(("in the test", "on new patients"), of))
+        for split, n, of in zip(rows, both_sides, scores)
     },
     "Which test predicts what Memory guesses of new patients?",
     "The share of the codes of a visit that it guesses",
-    inner="key", form="{:.0%}",
+    form="{:.0%}",
 )  # fmt: skip
 
 # %% [markdown]
@@ -850,10 +865,11 @@ for (_, reason), count in cohort.report.dropped.items():
     dropped[reason] += count
 
 # %%
-bars, notes = {}, {}
-for table in cohort.report.tables:
-    used = f"{table.rows_used:,} of {table.rows_read:,} rows are used"
-    bars[f"{table.name}: {used}"] = {
+bars, tables = {}, cohort.report.tables
+for table in tables:
+    name = (f"{table.name}: {table.rows_read:,} rows read,"
+            f" {table.rows_used:,} used, {table.rows_dropped} dropped")
+    bars[name] = {
         drop.reason.value: drop.count for drop in table.drops
     } or {"none dropped": 0}
 notes = {
@@ -862,7 +878,8 @@ notes = {
 }
 draw_bars(
     bars, "Which rows were dropped, and why?",
-    "Each row is used, or dropped for one reason",
+    f"{sum(t.rows_read for t in tables):,} rows: each is used, or dropped"
+    f" for one reason, {sum(t.rows_dropped for t in tables)} in all",
     form="{:,}", notes=notes,
 )  # fmt: skip
 
@@ -1308,10 +1325,15 @@ found = [new for _, new in arrows if new in following.codes]
 for y, new in enumerate(dict.fromkeys([*found, *following.codes])):
     boxes[new] = (2, y, "code" if new in found else "quiet")
     words[new] = f"{new}\n{cut(icd10.title(new))}"
+
+# %%
+equal = {*visit.codes} & {*following.codes}
 draw_flow(
     boxes, arrows, "Which codes of a visit come back under another text?",
-    "A visit; what the mapping says its codes may be now; the next visit."
-    " Dark: came back", words=words,
+    f"Two visits of one patient with {len(equal)} equal texts. Dark:"
+    f" came back, {len(back)} of {len(visit.codes)}", words=words,
+    columns=["earlier visit, ICD-9-CM", "may be, in ICD-10-CM",
+             "next visit, ICD-10-CM"],
 )  # fmt: skip
 
 # %% [markdown]

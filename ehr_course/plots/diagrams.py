@@ -22,7 +22,7 @@ Place = tuple[str, int]
 BoxPlace = tuple[float | tuple[float, float], float | tuple[float, float], str]
 """Column, row and fill of a box. A pair (first, last) is a box across several of them."""
 
-BARE = ("…", "→", "|")  # tokens without a box
+BARE = ("…", "→", "|", " ")  # tokens without a box
 HIGH, GAP = 0.28, 0.05  # of a token, in inches
 LINE = 0.15  # from one line under the tokens to the next, in inches
 FLOW_HIGH = 0.5  # of a box with one or two lines, in inches
@@ -56,8 +56,8 @@ def draw_strips(
     """Draw tokens in rows, one under the other, in columns where that fits the width.
 
     Args:
-        rows: by name, the tokens; "…", "→" and "|" have no box. A second line of a name is set in
-            small print.
+        rows: by name, the tokens; "…", "→", "|" and " " have no box. A second line of a name is
+            set in small print.
         title: a question, or what is true on any data.
         how: how to read it, in small print.
         fills: by row, what each token stands for, one of FILLS; else `token_fill` says it.
@@ -262,7 +262,7 @@ def _strip_said(
     said = [
         (token or key.get("", "nothing")) + (f" {_in_line(text)}" if text.strip() else "")
         for token, text in zip(tokens, below, strict=True)
-        if token is not None
+        if token not in (None, " ")
     ]
     parts = [(", " if name in under else " ").join(said)]
     for fill, meaning in key.items():
