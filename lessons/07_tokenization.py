@@ -582,34 +582,7 @@ draw_strips(
 
 
 # %% [markdown]
-# ### Going further: one visit
-#
-# Exercise 07.2 is in here, a first step to the next one.
-
-# %% [markdown]
-# #### 07.2 Encode a visit
-#
-# Try It Yourself · ★ · 3 minutes
-#
-# `codes` is a list of codes, in which a code may occur twice. `code_ids`
-# is a dictionary from code to token id; its ids may have gaps. Return the
-# visit as a list of token ids.
-#
-# Example: `encode_visit(["4280", "25000"], {"25000": 8, "4280": 10})` is
-# `[3, 10, 8, 4]`.
-
-# %% tags=["exercise:07.2", "nbval-ignore-output"]
-def encode_visit(
-    codes: list[str], code_ids: dict[str, int]
-) -> list[int]:
-    raise NotImplementedError("07.2: replace this line")
-
-
-check("07.2", encode_visit)
-
-
-# %% [markdown]
-# ### 07.3 Encode a patient
+# ### 07.2 Encode a patient
 #
 # Try It Yourself · ★ · 3 minutes
 #
@@ -621,14 +594,14 @@ check("07.2", encode_visit)
 # Example: with `code_ids = {"25000": 8, "4280": 10}` the patient
 # `[["4280", "25000"], ["4280"]]` is `[1, 3, 10, 8, 4, 3, 10, 4, 2]`.
 
-# %% tags=["exercise:07.3", "nbval-ignore-output"]
+# %% tags=["exercise:07.2", "nbval-ignore-output"]
 def encode_patient(
     visits: list[list[str]], code_ids: dict[str, int]
 ) -> list[int]:
-    raise NotImplementedError("07.3: replace this line")
+    raise NotImplementedError("07.2: replace this line")
 
 
-check("07.3", encode_patient)
+check("07.2", encode_patient)
 
 # %% [markdown]
 # ### And back again
@@ -648,7 +621,7 @@ for record in train:
 
 
 # %% [markdown]
-# ### 07.4 Decode to a list of visits
+# ### 07.3 Decode to a list of visits
 #
 # Try It Yourself · ★★ · 8 minutes
 #
@@ -661,12 +634,12 @@ for record in train:
 # Example: with `vocabulary = ["0389", "25000"]` the ids
 # `[1, 3, 8, 4, 3, 4, 2]` give `[["25000"], []]`.
 
-# %% tags=["exercise:07.4", "nbval-ignore-output"]
+# %% tags=["exercise:07.3", "nbval-ignore-output"]
 def decode(ids: list[int], vocabulary: list[str]) -> list[list[str]]:
-    raise NotImplementedError("07.4: replace this line")
+    raise NotImplementedError("07.3: replace this line")
 
 
-check("07.4", decode)
+check("07.3", decode)
 
 # %% [markdown]
 # ## Many patients at once
@@ -724,7 +697,7 @@ assert filling > max(0.2, short)
 
 
 # %% [markdown]
-# ### 07.5 Pad a batch and build the attention mask
+# ### 07.4 Pad a batch and build the attention mask
 #
 # Try It Yourself · ★★ · 8 minutes
 #
@@ -736,12 +709,12 @@ assert filling > max(0.2, short)
 # `tensor([[1, 2, 0, 0], [1, 3, 4, 2]])` and
 # `tensor([[1, 1, 0, 0], [1, 1, 1, 1]])`.
 
-# %% tags=["exercise:07.5", "nbval-ignore-output"]
+# %% tags=["exercise:07.4", "nbval-ignore-output"]
 def pad_batch(sequences: list[list[int]]) -> tuple[Tensor, Tensor]:
-    raise NotImplementedError("07.5: replace this line")
+    raise NotImplementedError("07.4: replace this line")
 
 
-check("07.5", pad_batch)
+check("07.4", pad_batch)
 
 # %% [markdown]
 # ## What atoms save, and what they cost
@@ -815,7 +788,7 @@ assert len(unknown) < 0.1 * len(of_validation)
 # %% [markdown]
 # ### Going further: how does a text tokenizer cut a word?
 #
-# It compares all ways at once, in one pass. Exercise 07.6 (★★★) is in here.
+# It compares all ways at once, in one pass. Exercise 07.5 (★★★) is in here.
 
 # %% [markdown]
 # Codes are atoms, but the notes of doctors are text, and most text models that you
@@ -934,7 +907,7 @@ assert sum(error < 0.2 for error in off) > 0.8 * len(off)
 # The product is smaller than the smallest float, and so is the product for
 # every other segmentation. Nothing is left to compare.
 #
-# #### 07.6 The best segmentation by Viterbi
+# #### 07.5 The best segmentation by Viterbi
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
@@ -948,12 +921,12 @@ assert sum(error < 0.2 for error in off) > 0.8 * len(off)
 # the best segmentation of `"abc"` is `["a", "bc"]`: its sum is -6, and
 # that of `["ab", "c"]` is -12.
 
-# %% tags=["exercise:07.6", "nbval-ignore-output"]
+# %% tags=["exercise:07.5", "nbval-ignore-output"]
 def segment(text: str, scores: dict[str, float]) -> list[str]:
-    raise NotImplementedError("07.6: replace this line")
+    raise NotImplementedError("07.5: replace this line")
 
 
-check("07.6", segment)
+check("07.5", segment)
 
 
 # %% [markdown]
@@ -967,7 +940,7 @@ check("07.6", segment)
 #
 # Suppose you have to use a text model that somebody else has trained. Its pieces
 # come with it, and so do its invented codes, unless a rule runs while it writes.
-# Exercise 07.7 (★★★), which uses the lattice of the part before, is in here.
+# Exercise 07.6 (★★★), which uses the lattice of the part before, is in here.
 
 # %% [markdown]
 # At each step, allow only pieces that fit what comes next in some code:
@@ -1042,7 +1015,7 @@ draw_strips(
 # next if, in the lattice of the rest of one of these codes, it starts a path to
 # the last node.
 #
-# #### 07.7 Pieces that can still become a code
+# #### 07.6 Pieces that can still become a code
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
@@ -1057,23 +1030,23 @@ draw_strips(
 # `pieces = ["4", "93", "28", ".2", ".0"]`, after `"493"` the answer is
 # `{"", ".2"}`.
 
-# %% tags=["exercise:07.7", "nbval-ignore-output"]
+# %% tags=["exercise:07.6", "nbval-ignore-output"]
 def next_pieces(
     written: str, codes: list[str], pieces: list[str]
 ) -> set[str]:
-    raise NotImplementedError("07.7: replace this line")
+    raise NotImplementedError("07.6: replace this line")
 
 
-check("07.7", next_pieces)
+check("07.6", next_pieces)
 
 # %% tags=["hide-input"]
 # two thousand codes under your function, without the piece 9
-if examine("07.7", next_pieces).outcome.is_solved:
+if examine("07.6", next_pieces).outcome.is_solved:
     n_wrong = len(wrong_under(next_pieces, without_9))
     print(f"under your function, without the 9: {n_wrong} do not exist")
     assert n_wrong == 0
 else:
-    print("under your function, without the 9: to see it, solve 07.7")
+    print("under your function, without the 9: to see it, solve 07.6")
 
 # %% [markdown]
 # ## Recap

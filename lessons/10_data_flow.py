@@ -193,7 +193,7 @@ draw_tensors(batch)
 # %% [markdown]
 # ### Going further: pad a batch
 #
-# In 07.5 you padded a batch of ids. Exercise 10.1, in which labels come with them, is
+# In 07.4 you padded a batch of ids. Exercise 10.1, in which labels come with them, is
 # in here.
 
 # %% [markdown]

@@ -274,7 +274,7 @@ check("10.5", batch_bytes)
 # are sorted: exchange a long record of a narrow batch for a short one of a
 # wide batch, and no batch becomes wider. Second, the end of the sorted
 # records does not care how the records before it were cut, only what that
-# cost. So keep for each place the lowest cost of reaching it, as 07.6
+# cost. So keep for each place the lowest cost of reaching it, as 07.5
 # keeps the best way to reach each letter of a word.
 
 # %% tags=["answer:10.6", "nbval-ignore-output"]

@@ -29,7 +29,7 @@ def lesson_page(tmp_path_factory: pytest.TempPathFactory) -> str:
             a_picture(),
             words("## The idea"),
             words(f"{ASIDE}a detour\n\nWhat it is about."),
-            words("The detour.\n\n#### 07.7 An exercise\n\nTry it."),
+            words("The detour.\n\n#### 07.6 An exercise\n\nTry it."),
             words("### What every learner reads\n\nThe main road."),
             words(f"{FOLDED_SECTION}\n\nIts first words."),
         ]
@@ -79,7 +79,7 @@ def test_what_goes_further_is_folded_up_to_the_next_heading(at_a_desk, lesson_pa
     detour = at_a_desk.get_by_text("The detour.")
     assert at_a_desk.get_by_text("What it is about.").is_visible()
     assert at_a_desk.get_by_text("The main road.").is_visible()
-    exercise = at_a_desk.get_by_role("heading", name="07.7 An exercise")
+    exercise = at_a_desk.get_by_role("heading", name="07.6 An exercise")
     assert not detour.is_visible()
     assert exercise.count() == 0
     at_a_desk.get_by_text("Optional: read on").click()

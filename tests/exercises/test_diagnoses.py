@@ -25,7 +25,7 @@ from ehr_course.exercises.worked_answers import as_function, changed, worked_ans
 
 PAIRS = {
     "00.1": ("first_visit_only", "counts_categories"),
-    "07.5": ("pads_left", "mask_first"),
+    "07.4": ("pads_left", "mask_first"),
     "08.3": ("order_by_hadm_id", "seq_num_ignored"),
     "09.1": ("forgets_the_clamp", "rounds"),
     "10.2": ("sorts_everything", "in_percent"),
@@ -94,9 +94,11 @@ def test_the_input_that_is_shown_is_one_on_which_both_mistakes_act(
 
 
 def test_a_pair_is_only_named_where_it_does_what_the_answer_did() -> None:
-    def answer(codes, code_ids):  # sorted and with <BOS>, but only in long visits
-        ids = [code_ids[code] for code in codes]
-        return [1, 3, *sorted(ids), 4] if len(ids) > 3 else [3, *ids, 4]
+    def answer(visits, code_ids):  # codes sorted, and no <EOS>, but only with three visits
+        rows = [[3, *(code_ids[code] for code in visit), 4] for visit in visits]
+        if len(visits) == 3:
+            return [1, *(i for row in rows for i in [3, *sorted(row[1:-1]), 4])]
+        return [1, *sum(rows, []), 2]
 
     assert examine("07.2", answer, seed=0).misconception is None
 
@@ -141,8 +143,8 @@ def with_padding_in_the_scores(query, states, mask, w_h, w_d, v):
             changed_by("00.1", lambda r: r + 7),
             "On every input, your value is 7 above the right",
         ),
-        ("07.6", changed_by("07.6", lambda r: [*r, "zz"]), "'zz' is in your result, and scores"),
-        ("07.6", changed_by("07.6", lambda r: [*r[1:], r[0]]), "The items of your result are"),
+        ("07.5", changed_by("07.5", lambda r: [*r, "zz"]), "'zz' is in your result, and scores"),
+        ("07.5", changed_by("07.5", lambda r: [*r[1:], r[0]]), "The items of your result are"),
         ("10.1", changed_by("10.1", lambda r: {**r, "labels": r["labels"].bool()}), "torch.bool"),
     ],
 )
@@ -172,7 +174,7 @@ def test_a_cut_gradient_is_said() -> None:
     ("exercise_id", "spoil", "words"),
     [
         ("12.1", lambda r: r.numpy(), "NumPy array where the task asks for a tensor"),
-        ("07.5", lambda r: tuple(x.numpy() for x in r), "NumPy array where the task asks"),
+        ("07.4", lambda r: tuple(x.numpy() for x in r), "NumPy array where the task asks"),
         ("07.2", np.array, "tolist"),
         ("07.2", torch.tensor, "tolist"),
     ],

@@ -8,7 +8,7 @@ from ehr_course.exercises import examine
 from ehr_course.exercises.result import Outcome
 from ehr_course.exercises.worked_answers import as_function, changed, worked_answer
 
-VITERBI = worked_answer("07.6")
+VITERBI = worked_answer("07.5")
 ALWAYS_REMEMBERED = {
     "                start_of[end] = start\n": "            start_of[end] = start\n"
 }
@@ -35,23 +35,24 @@ HOLES = [
      "looks_for_a_beginning"),
     ("07.1", "token_id = lambda c, v: 7 + [int(x) if x.isdigit() else x for x in v].index("
      "int(c) if c.isdigit() else c)", "drops_leading_zeros"),
-    ("07.2", "encode_visit = lambda c, ids: [3, *{ids[code]: 0 for code in c}, 4]",
-     "drops_repeated_codes"),
-    ("07.3", VISIT + "def encode_patient(visits, ids):\n"
+    ("07.2", "def encode_patient(visits, ids):\n"
+     "    rows = [[3, *{ids[code]: 0 for code in visit}, 4] for visit in visits]\n"
+     "    return [1, *sum(rows, []), 2]", "drops_repeated_codes"),
+    ("07.2", VISIT + "def encode_patient(visits, ids):\n"
      "    rows = {tuple(visit): f(visit, ids) for visit in visits}\n"
      "    return [1, *sum(rows.values(), []), 2]", "drops_equal_visits"),
-    ("07.4", "def decode(ids, codes):\n    visits = []\n    for token in ids[1:-1]:\n"
+    ("07.3", "def decode(ids, codes):\n    visits = []\n    for token in ids[1:-1]:\n"
      "        if token == 3:\n            visits.append([])\n        elif token > 6:\n"
      "            visits[-1].append(codes[token - 7])\n    return visits", "reads_past_eos"),
-    ("07.6", starting_at("-100"), "starts_from_minus_100"),
-    ("07.6", starting_at("-1000"), "starts_from_minus_999"),
-    ("07.6", starting_at("0.0"), "whole_text"),
-    ("07.6", with_default("-100"), "starts_from_minus_100"),
-    ("07.6", with_default("-999"), "starts_from_minus_999"),
-    ("07.6", with_default("-1"), "unknown_pieces_for_nothing"),
-    ("07.6", with_default("-20"), "is in your result, and scores does not have it"),
-    ("07.6", viterbi(ALWAYS_REMEMBERED), "single_letters"),
-    ("07.6", "segment = lambda text, scores: list(text)", "single_letters"),
+    ("07.5", starting_at("-100"), "starts_from_minus_100"),
+    ("07.5", starting_at("-1000"), "starts_from_minus_999"),
+    ("07.5", starting_at("0.0"), "whole_text"),
+    ("07.5", with_default("-100"), "starts_from_minus_100"),
+    ("07.5", with_default("-999"), "starts_from_minus_999"),
+    ("07.5", with_default("-1"), "unknown_pieces_for_nothing"),
+    ("07.5", with_default("-20"), "is in your result, and scores does not have it"),
+    ("07.5", viterbi(ALWAYS_REMEMBERED), "single_letters"),
+    ("07.5", "segment = lambda text, scores: list(text)", "single_letters"),
     ("08.3", "def rows_to_visits(admissions, diagnoses):\n"
      "    time = {h: datetime.strptime(t, '%m/%d/%Y %H:%M') for h, t in admissions}\n"
      "    visits = {}\n    for h, n, code in sorted(diagnoses, key=lambda row: int(row[1])):\n"
@@ -106,11 +107,11 @@ def test_a_wrong_answer_is_told_what_is_wrong(exercise_id: str, source: str, tol
 
 @pytest.mark.parametrize("source", [starting_at("-1e4"), with_default("-1e4")])
 def test_a_start_that_only_impossible_scores_fall_below_gets_a_remark(source: str) -> None:
-    result = examine("07.6", as_function("07.6", source), seed=0)
+    result = examine("07.5", as_function("07.5", source), seed=0)
     assert result.outcome is Outcome.REMARK
     assert "-math.inf is below every sum" in result.message
 
 
 @pytest.mark.parametrize("source", [starting_at("-1e9"), with_default("-math.inf")])
 def test_a_start_below_every_sum_is_solved(source: str) -> None:
-    assert examine("07.6", as_function("07.6", source), seed=0).outcome is Outcome.SOLVED
+    assert examine("07.5", as_function("07.5", source), seed=0).outcome is Outcome.SOLVED

@@ -237,11 +237,19 @@ def _careless(given: Path) -> list[Student]:
         {
             "07.1": "def token_id(code, vocabulary):\n"
             "    return first_id + place(code, vocabulary)",
-            "07.3": "def encode_patient(visits, code_ids):\n"
-            "    rows = [encode_visit(visit, code_ids) for visit in visits]\n"
+            "07.2": "def encode_patient(visits, code_ids):\n"
+            "    rows = [[3, *map(code_ids.get, visit), 4] for visit in visits]\n"
             "    return [1, *chain.from_iterable(rows), 2]",
-        }
-        | right("07.2"),
+            "07.3": "def decode(ids, vocabulary):\n"
+            "    codes = {token_id(code, vocabulary): code for code in vocabulary}\n"
+            "    visits = []\n"
+            "    for token in ids[: ids.index(2)]:\n"
+            "        if token == 3:\n"
+            "            visits.append([])\n"
+            "        elif token in codes:\n"
+            "            visits[-1].append(codes[token])\n"
+            "    return visits",
+        },
         given=given,
     )
     place = helper.cells.index(cell_of(helper, "07.1"))
@@ -253,7 +261,7 @@ def _careless(given: Path) -> list[Student]:
     unreadable = notebook_with(
         {
             "07.1": "def token_id(code, vocabulary:\n    return 7",
-            "07.2": "def encode_visit(codes, code_ids):\n    raise SystemExit(0)",
+            "07.2": "def encode_patient(visits, code_ids):\n    raise SystemExit(0)",
         },
         given=given,
     )

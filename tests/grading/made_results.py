@@ -9,9 +9,9 @@ from course.grading.results import ExerciseResult, FileRead, RunAbout, StudentRe
 
 TITLES = {
     "07.1": "The token id of a code",
-    "07.2": "Encode a visit",
-    "07.5": "Pad a batch and build the attention mask",
-    "07.6": "The best segmentation by Viterbi",
+    "07.2": "Encode a patient",
+    "07.4": "Pad a batch and build the attention mask",
+    "07.5": "The best segmentation by Viterbi",
 }
 ABOUT = RunAbout(seeds=(5, 1005), lessons=("07",), points=dict.fromkeys(TITLES, 2.0))
 

@@ -82,7 +82,7 @@ def unpacked(archive: Path, at: Path) -> None:
 def test_run_autograder_grades_the_submission(archive, tmp_path):
     unpacked(archive, tmp_path)
     name, answer = wrong("07.1", 0)
-    text = json.dumps(notebook_with(right("07.2") | right("07.5") | {"07.1": answer}))
+    text = json.dumps(notebook_with(right("07.2") | right("07.4") | {"07.1": answer}))
     (tmp_path / "submission" / "work" / "mine.ipynb").write_text(text, encoding="utf-8")
     (tmp_path / "submission" / "notes").mkdir()
     ran = subprocess.run(
@@ -98,7 +98,7 @@ def test_run_autograder_grades_the_submission(archive, tmp_path):
     assert (read["score"], sum(test["max_score"] for test in read["tests"])) == (2, 6)
     first, second, *_ = read["tests"]
     assert first["extra_data"]["misconception"] == name
-    assert (second["name"], second["status"]) == ("07.2 Encode a visit", "passed")
+    assert (second["name"], second["status"]) == ("07.2 Encode a patient", "passed")
 
 
 @needs_bash

@@ -141,7 +141,7 @@ def test_what_an_answer_uses_is_taken_along_and_nothing_else(class_of_thirty):
     assert "first_id = 3\nfirst_id += 4" in one.source
     assert "def place" in one.source
     assert "chain" not in one.source
-    assert "encode_visit" in three.notes[0]
+    assert "token_id" in three.notes[0]
     beside = class_of_thirty.results["Åsa Öst"].exercises[0]
     assert beside.notes == ("It imports what was handed in beside it: my_place.",)
 

@@ -38,8 +38,8 @@ RENAMED = OWN.replace("widest", "n").replace("one", "seq").replace("row", "r") +
 
 def a_class():
     return [
-        student("ada", exercises={"07.1": solved(), "07.5": solved(OWN)}),
-        student("ben", exercises={"07.1": wrong("forgets_offset"), "07.5": solved(RENAMED)}),
+        student("ada", exercises={"07.1": solved(), "07.4": solved(OWN)}),
+        student("ben", exercises={"07.1": wrong("forgets_offset"), "07.4": solved(RENAMED)}),
         student("cid", exercises={"07.1": wrong("forgets_offset + counts_from_one")}),
         student("dee", exercises={"07.1": wrong(), "07.2": wrong(flags=("seed",))}),
         student(
@@ -75,7 +75,7 @@ def test_the_four_counts_of_an_exercise_are_those_of_its_students(found):
 
 def test_the_page_says_the_share_of_solved(page):
     assert "07.1 The token id of a code ★ 20% 1 of 5" in page.text
-    assert "07.6 The best segmentation by Viterbi ★★★ 0% 0 of 5" in page.text
+    assert "07.5 The best segmentation by Viterbi ★★★ 0% 0 of 5" in page.text
 
 
 def test_the_most_frequent_wrong_idea_comes_first_with_its_diagnosis(found, page):
@@ -100,8 +100,8 @@ def test_wrong_answers_without_a_diagnosis_are_named(found):
 
 def test_renamed_answers_are_alike_and_the_page_proves_nothing(found, page):
     [alike] = found.alike
-    assert (alike.exercise, alike.students) == ("07.5", ("ada", "ben"))
-    assert "07.5 Pad a batch and build the attention mask: ada, ben. The same but for names" in (
+    assert (alike.exercise, alike.students) == ("07.4", ("ada", "ben"))
+    assert "07.4 Pad a batch and build the attention mask: ada, ben. The same but for names" in (
         page.text
     )
     assert "proves nothing" in page.text
@@ -128,15 +128,15 @@ def test_the_same_file_is_named_only_where_an_answer_is_in_it():
     assert insight(untouched, ABOUT).same_files == ()
 
 
-PLACES = {"07.1": 16, "07.2": 20, "07.5": 28}
+PLACES = {"07.1": 16, "07.2": 20, "07.4": 28}
 
 
 def test_runs_beyond_one_of_each_cell_are_counted_from_the_answer_before():
-    ran = {"07.1": solved(runs=19), "07.2": solved(runs=23), "07.5": wrong(runs=50)}
+    ran = {"07.1": solved(runs=19), "07.2": solved(runs=23), "07.4": wrong(runs=50)}
     assert further_runs(student("a", exercises=ran).exercises, PLACES) == {
         "07.1": 3,
         "07.2": 0,
-        "07.5": 19,
+        "07.4": 19,
     }
 
 
@@ -155,12 +155,12 @@ def test_a_progress_file_beside_the_notebook_tells_the_attempts(tmp_path):
     for key, times in {"ada": 2, "ben": 9}.items():
         (tmp_path / key).mkdir()
         standing = {"attempts": times, "outcome": "solved", "solved_at": None, "hints": 0}
-        content = {"version": 1, "exercises": {"07.5": standing}}
+        content = {"version": 1, "exercises": {"07.4": standing}}
         (tmp_path / key / "progress.json").write_text(json.dumps(content), encoding="utf-8")
     checks = checks_handed_in(tmp_path, results)
-    assert checks == {"ada": {"07.5": 2}, "ben": {"07.5": 9}}
+    assert checks == {"ada": {"07.4": 2}, "ben": {"07.4": 9}}
     found = insight(results, ABOUT, checks)
-    assert [(one.id, one.cost.typical_checks) for one in found.costly] == [("07.5", 5.5)]
+    assert [(one.id, one.cost.typical_checks) for one in found.costly] == [("07.4", 5.5)]
     assert "Pad a batch and build the attention mask 5.5 (2) not told" in (
         Page(class_page(found)).text
     )

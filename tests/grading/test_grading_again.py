@@ -89,10 +89,10 @@ def test_points_come_from_the_stars_or_from_a_file(tmp_path):
     (lesson,) = (one for one in load_syllabus() if one.number == "07")
     by_stars = points_of([lesson])
     assert by_stars == {one.id: 0 if one.optional else one.difficulty for one in lesson.exercises}
-    assert by_stars["07.4"] == 2 and by_stars["07.6"] == 0
+    assert by_stars["07.3"] == 2 and by_stars["07.5"] == 0
     file = tmp_path / "points.yml"
-    file.write_text('"07.1": 2.5\n"07.7": 4\n', encoding="utf-8")
-    assert points_of([lesson], file) == dict.fromkeys(by_stars, 0) | {"07.1": 2.5, "07.7": 4}
+    file.write_text('"07.1": 2.5\n"07.6": 4\n', encoding="utf-8")
+    assert points_of([lesson], file) == dict.fromkeys(by_stars, 0) | {"07.1": 2.5, "07.6": 4}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="what Windows does is done here on purpose")

@@ -23,7 +23,7 @@ from course.grading.results import (
 )
 from ehr_course.errors import InputError
 
-ADA = student("Ada", exercises={"07.1": solved(), "07.2": solved(), "07.5": wrong()})
+ADA = student("Ada", exercises={"07.1": solved(), "07.2": solved(), "07.4": wrong()})
 BEN = student("Ben", exercises={"07.1": wrong("forgets_offset")})
 
 
@@ -52,7 +52,7 @@ def test_without_decisions_the_table_is_the_graders(grades, capsys):
 
 def test_other_points_are_kept_and_given_for_what_is_solved(grades, tmp_path):
     points = tmp_path / "points.yml"
-    points.write_text('"07.1": 5\n"07.5": 1\n', encoding="utf-8")
+    points.write_text('"07.1": 5\n"07.4": 1\n', encoding="utf-8")
     about = ABOUT.model_copy(update={"points": dict.fromkeys(ABOUT.points, 0.0) | {"07.1": 5.0}})
     ada, ben = report(grades, about.model_copy(update={"students": ("Ada", "Ben")}))[0]
     assert [(one.points, one.out_of) for one in (ada, ben)] == [(5, 5), (0, 5)]
@@ -64,13 +64,13 @@ def test_other_points_are_kept_and_given_for_what_is_solved(grades, tmp_path):
 def test_an_excuse_a_share_and_points_by_hand(grades):
     found = decide(
         grades,
-        'Ada:\n  share: 0.5\n  note: A day late.\nBen:\n  excused: ["07.6"]\n'
+        'Ada:\n  share: 0.5\n  note: A day late.\nBen:\n  excused: ["07.5"]\n'
         '  points: {"07.1": 1.5}\n',
     )
     assert (found["Ada"].points, found["Ada"].out_of) == (2, 8)
     assert found["Ada"].notes == ("Of the points 50% count.", "A day late.")
     assert (found["Ben"].points, found["Ben"].out_of) == (1.5, 6)
-    assert found["Ben"].all_flags == ("07.1 by_hand", "07.6 excused")
+    assert found["Ben"].all_flags == ("07.1 by_hand", "07.5 excused")
     page = Page((grades / "students" / "Ben" / "index.html").read_text(encoding="utf-8"))
     assert "1.5 of 6 points" in page.text
 
@@ -80,7 +80,7 @@ def test_whoever_is_excused_is_not_counted(grades):
     _, found = report(grades)
     assert {one.id: one.students for one in found.exercises} == {
         **{"07.1": 2, "07.2": 1},  # Ben tried 07.1
-        **{"07.5": 1, "07.6": 1},
+        **{"07.4": 1, "07.5": 1},
     }
 
 

@@ -31,7 +31,7 @@ ADA = student(
             runs=12,
         ),
         "07.2": solved("y = 3"),
-        "07.5": {"flags": ("absent",), "file": None, "cell": None},
+        "07.4": {"flags": ("absent",), "file": None, "cell": None},
     },
 )
 
@@ -63,9 +63,9 @@ def test_the_page_says(words, page):
 
 def test_what_was_looked_for_and_not_found_is_said():
     assert not_found(ADA) == [
-        "07.5 Pad a batch and build the attention mask: no cell has the tag exercise:07.5, no "
-        'cell defines pad_batch, and none calls check("07.5", ...).',
-        "07.6 The best segmentation by Viterbi: only the lesson's empty answer is there (cell 3 "
+        "07.4 Pad a batch and build the attention mask: no cell has the tag exercise:07.4, no "
+        'cell defines pad_batch, and none calls check("07.4", ...).',
+        "07.5 The best segmentation by Viterbi: only the lesson's empty answer is there (cell 3 "
         "of Ada Byron/07.ipynb).",
     ]
 
@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_read_and_no_file_are_said():
 def test_an_ungraded_student_is_not_told_that_something_is_missing():
     flags = {name: {"flags": ("not_graded",), "file": None} for name in ("07.1", "07.2")}
     said = not_found(student("a", flags=("not_graded",), exercises=flags))
-    assert [sentence[:4] for sentence in said] == ["07.5", "07.6"]
+    assert [sentence[:4] for sentence in said] == ["07.4", "07.5"]
 
 
 def evil_student():

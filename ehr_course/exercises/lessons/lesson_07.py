@@ -53,46 +53,16 @@ TOKEN_ID = Exercise(
 )
 
 
-# 07.2 Encode a visit
-
-
-def _encode_visit(codes: Sequence[str], code_ids: Mapping[str, int]) -> Ids:
-    ids = [3]
-    for code in codes:
-        ids.append(code_ids[code])
-    ids.append(4)
-    return ids
-
-
-def _fresh_visit(rng: random.Random) -> Arguments:
-    vocabulary = _some_codes(rng, 6)
-    return rng.sample(vocabulary, rng.randint(2, 5)), _some_ids(rng, vocabulary)
-
+# 07.2 Encode a patient
 
 _SMALL = {"0389": 7, "25000": 8, "4019": 9, "4280": 10}
 _WITH_GAPS = {"4280": 10, "0389": 12, "25000": 8}
-
-ENCODE_VISIT = Exercise(
-    id="07.2",
-    chosen=(
-        (["4280", "25000"], _SMALL),
-        (["0389"], _SMALL),
-        (["4280", "0389", "4019"], _SMALL),
-        (["25000", "4280"], _WITH_GAPS),
-        (["4280", "0389"], _WITH_GAPS),
-        (["4280", "0389", "4280"], _SMALL),
-    ),
-    fresh=_fresh_visit,
-)
-
-
-# 07.3 Encode a patient
 
 
 def _encode_patient(visits: Sequence[Sequence[str]], code_ids: Mapping[str, int]) -> Ids:
     ids = [1]
     for visit in visits:
-        ids.extend(_encode_visit(visit, code_ids))
+        ids += [3, *(code_ids[code] for code in visit), 4]
     ids.append(2)
     return ids
 
@@ -103,7 +73,7 @@ def _fresh_patient(rng: random.Random) -> Arguments:
 
 
 ENCODE_PATIENT = Exercise(
-    id="07.3",
+    id="07.2",
     chosen=(
         ([["4280", "25000"], ["4280"]], _SMALL),
         ([["0389"]], _SMALL),
@@ -116,7 +86,7 @@ ENCODE_PATIENT = Exercise(
 )
 
 
-# 07.4 Decode to a list of visits
+# 07.3 Decode to a list of visits
 
 
 def _fresh_ids(rng: random.Random) -> Arguments:
@@ -132,7 +102,7 @@ _TEN = list(CODES)
 _SEVEN = ["0389", "25000", "4019", "4280", "42731", "486", "5849"]
 
 DECODE = Exercise(
-    id="07.4",
+    id="07.3",
     chosen=(
         ([1, 3, 10, 8, 4, 3, 10, 4, 2], _SEVEN),
         ([1, 3, 7, 4, 2], _SEVEN),
@@ -151,7 +121,7 @@ DECODE = Exercise(
 )
 
 
-# 07.5 Pad a batch and build the attention mask
+# 07.4 Pad a batch and build the attention mask
 
 
 def _fresh_batch(rng: random.Random) -> Arguments:
@@ -160,7 +130,7 @@ def _fresh_batch(rng: random.Random) -> Arguments:
 
 
 PAD_BATCH = Exercise(
-    id="07.5",
+    id="07.4",
     chosen=(
         ([[1, 3, 8, 4, 2], [1, 2]],),
         ([[5, 6], [7, 8, 9]],),
@@ -172,7 +142,7 @@ PAD_BATCH = Exercise(
 )
 
 
-# 07.6 The best segmentation under a unigram language model
+# 07.5 The best segmentation under a unigram language model
 
 Scores = Mapping[str, float]
 
@@ -220,7 +190,7 @@ _LONG = "abcd" * 13
 _LONG_SCORES = _RARE_LETTERS | {"abc": -70.0, "ab": -70.0, "cd": -75.0}
 
 SEGMENT = Exercise(
-    id="07.6",
+    id="07.5",
     chosen=(
         ("abcd", _LETTERS | {"abc": -9.0, "ab": -7.0, "cd": -7.5}),
         ("abcd", _LETTERS | {"abc": -4.0, "bcd": -30.0}),
@@ -237,7 +207,7 @@ SEGMENT = Exercise(
 )
 
 
-# 07.7 Pieces that can still become a code
+# 07.6 Pieces that can still become a code
 
 
 def _next_pieces(written: str, codes: Sequence[str], pieces: Sequence[str]) -> set[str]:
@@ -291,7 +261,7 @@ _HEART = ["428.0", "428.1", "427.31", "427.5", "493", "493.2", "493.20"]
 _DIGITS = [*"0123456789."]
 
 NEXT_PIECES = Exercise(
-    id="07.7",
+    id="07.6",
     chosen=(
         ("493", ["493", "493.2", "428.0"], ["4", "93", "28", ".2", ".0"]),
         ("", _HEART, [*_DIGITS, "42", "8.", "7.3"]),
@@ -332,4 +302,4 @@ NEXT_PIECES = Exercise(
     fresh=_fresh_pieces,
 )
 
-EXERCISES = (TOKEN_ID, ENCODE_VISIT, ENCODE_PATIENT, DECODE, PAD_BATCH, SEGMENT, NEXT_PIECES)
+EXERCISES = (TOKEN_ID, ENCODE_PATIENT, DECODE, PAD_BATCH, SEGMENT, NEXT_PIECES)
