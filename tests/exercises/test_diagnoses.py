@@ -95,10 +95,11 @@ def test_the_input_that_is_shown_is_one_on_which_both_mistakes_act(
 
 def test_a_pair_is_only_named_where_it_does_what_the_answer_did() -> None:
     def answer(visits, code_ids):  # codes sorted, and no <EOS>, but only with three visits
-        rows = [[3, *(code_ids[code] for code in visit), 4] for visit in visits]
-        if len(visits) == 3:
-            return [1, *(i for row in rows for i in [3, *sorted(row[1:-1]), 4])]
-        return [1, *sum(rows, []), 2]
+        ids = [1]
+        for visit in visits:
+            codes = [code_ids[code] for code in visit]
+            ids += [3, *(sorted(codes) if len(visits) == 3 else codes), 4]
+        return ids if len(visits) == 3 else [*ids, 2]
 
     assert examine("07.2", answer, seed=0).misconception is None
 

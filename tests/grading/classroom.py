@@ -236,26 +236,22 @@ def _careless(given: Path) -> list[Student]:
     helper = notebook_with(
         {
             "07.1": "def token_id(code, vocabulary):\n"
-            "    return first_id + place(code, vocabulary)",
+            "    return first_id + place_of(code, vocabulary)",
             "07.2": "def encode_patient(visits, code_ids):\n"
             "    rows = [[3, *map(code_ids.get, visit), 4] for visit in visits]\n"
             "    return [1, *chain.from_iterable(rows), 2]",
             "07.3": "def decode(ids, vocabulary):\n"
             "    codes = {token_id(code, vocabulary): code for code in vocabulary}\n"
-            "    visits = []\n"
-            "    for token in ids[: ids.index(2)]:\n"
-            "        if token == 3:\n"
-            "            visits.append([])\n"
-            "        elif token in codes:\n"
-            "            visits[-1].append(codes[token])\n"
-            "    return visits",
+            "    starts = [i for i, token in enumerate(ids[: ids.index(2)]) if token == 3]\n"
+            "    rows = [ids[i : ids.index(4, i)] for i in starts]\n"
+            "    return [[codes[token] for token in row if token in codes] for row in rows]",
         },
         given=given,
     )
     place = helper.cells.index(cell_of(helper, "07.1"))
     helper.cells[place:place] = [
         _code("from itertools import chain\n\nfirst_id = 3\nfirst_id += 4"),
-        _code("def place(code, vocabulary):\n    return vocabulary.index(code)\n\n\n%timeit 1"),
+        _code("def place_of(code, vocabulary):\n    return vocabulary.index(code)\n\n\n%timeit 1"),
     ]
 
     unreadable = notebook_with(

@@ -84,7 +84,7 @@ def class_of_thirty(tmp_path_factory: pytest.TempPathFactory) -> GradedClass:
     }
     (grades / "decisions.yml").write_text(DECISIONS, encoding="utf-8")
     points = folder / "points.yml"
-    points.write_text("".join(f'"07.{n}": 2\n' for n in range(1, 8)), encoding="utf-8")
+    points.write_text("".join(f'"07.{n}": 2\n' for n in range(1, 7)), encoding="utf-8")
     course("report", grades, "--points", points, "--term", folder / "term.csv")
     print("; ".join(f"{name}: {duration(spent)}" for name, spent in seconds.items()))
     return GradedClass(

@@ -95,7 +95,7 @@ def test_run_autograder_grades_the_submission(archive, tmp_path):
     )
     assert ran.returncode == 0, ran.stderr
     read = json.loads((tmp_path / "results" / "results.json").read_text(encoding="utf-8"))
-    assert (read["score"], sum(test["max_score"] for test in read["tests"])) == (2, 6)
+    assert (read["score"], sum(test["max_score"] for test in read["tests"])) == (3, 6)
     first, second, *_ = read["tests"]
     assert first["extra_data"]["misconception"] == name
     assert (second["name"], second["status"]) == ("07.2 Encode a patient", "passed")
