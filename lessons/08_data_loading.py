@@ -542,29 +542,6 @@ def rows_to_visits(
 
 check("08.3", rows_to_visits)
 
-
-# %% [markdown]
-# ### Going further: the category of a code
-#
-# In a hospital as small as ours, single codes are rare, so a small model may read
-# categories instead. Exercise 08.4, which is short, is in here.
-
-# %% [markdown]
-# #### 08.4 The category of a code
-#
-# Try It Yourself · ★ · 2 minutes
-#
-# `code` is a normalised code: undotted, in upper case. Return its category.
-#
-# Example: `category("E8497")` is `"E849"`.
-
-# %% tags=["exercise:08.4", "nbval-ignore-output"]
-def category(code: str) -> str:
-    raise NotImplementedError("08.4: replace this line")
-
-
-check("08.4", category)
-
 # %% [markdown]
 # ## Who is in the test?
 #
@@ -811,7 +788,7 @@ for n in (100, 250, 500):
 # or less.
 
 # %% [markdown]
-# ### 08.5 Split by patient
+# ### 08.4 Split by patient
 #
 # Try It Yourself · ★★ · 7 minutes
 #
@@ -826,17 +803,17 @@ for n in (100, 250, 500):
 # "0389")], 1, 0)` draws patient 7. It gives `[(3, 2, "486")]`, then
 # `[(7, 1, "4280"), (7, 4, "0389")]`, then `["486"]`.
 
-# %% tags=["exercise:08.5", "nbval-ignore-output"]
+# %% tags=["exercise:08.4", "nbval-ignore-output"]
 Row = tuple[int, int, str]  # subject_id, hadm_id, code
 
 
 def split_patients(
     rows: list[Row], n_test: int, seed: int
 ) -> tuple[list[Row], list[Row], list[str]]:
-    raise NotImplementedError("08.5: replace this line")
+    raise NotImplementedError("08.4: replace this line")
 
 
-check("08.5", split_patients)
+check("08.4", split_patients)
 
 # %% [markdown]
 # ## What was dropped, and why
@@ -945,7 +922,7 @@ assert skipped == [] and "no file for ADMISSIONS" in message
 
 
 # %% [markdown]
-# ### 08.6 Count and report what was dropped
+# ### 08.5 Count and report what was dropped
 #
 # Try It Yourself · ★★ · 7 minutes
 #
@@ -960,14 +937,14 @@ assert skipped == [] and "no file for ADMISSIONS" in message
 # `[(1, "486")]` and
 # `{"no code": 1, "unknown admission": 0, "repeated": 1}`.
 
-# %% tags=["exercise:08.6", "nbval-ignore-output"]
+# %% tags=["exercise:08.5", "nbval-ignore-output"]
 def count_dropped(
     rows: list[tuple[int, str | None]], known_admissions: list[int]
 ) -> tuple[list[tuple[int, str]], dict[str, int]]:
-    raise NotImplementedError("08.6: replace this line")
+    raise NotImplementedError("08.5: replace this line")
 
 
-check("08.6", count_dropped)
+check("08.5", count_dropped)
 
 
 # %% [markdown]
@@ -1004,7 +981,7 @@ pieces = {
     "08.1": age_at_admission,
     "08.2": normalize_code,
     "08.3": rows_to_visits,
-    "08.6": count_dropped,
+    "08.5": count_dropped,
 }
 rows_of, times_of = defaultdict(list), defaultdict(dict)
 columns = ("subject_id", "hadm_id", "seq_num", "icd9_code")
@@ -1039,7 +1016,7 @@ else:
 # %% [markdown]
 # ### Going further: is every number a person?
 #
-# A patient with two numbers can be in training and in the test. Exercise 08.7
+# A patient with two numbers can be in training and in the test. Exercise 08.6
 # (★★★), which finds such patients, is in here.
 
 # %% [markdown]
@@ -1137,7 +1114,7 @@ draw_flow(
 )  # fmt: skip
 
 # %% [markdown]
-# #### 08.7 One person, several numbers
+# #### 08.6 One person, several numbers
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
@@ -1155,15 +1132,15 @@ draw_flow(
 # Example: `find_people([(12, "A4", None), (5, None, "C2"), (9, "A4",
 # "C2"), (7, None, "C7")])` is `[[5, 9, 12], [7]]`.
 
-# %% tags=["exercise:08.7", "nbval-ignore-output"]
+# %% tags=["exercise:08.6", "nbval-ignore-output"]
 Registration = tuple[int, str | None, str | None]
 
 
 def find_people(registrations: list[Registration]) -> list[list[int]]:
-    raise NotImplementedError("08.7: replace this line")
+    raise NotImplementedError("08.6: replace this line")
 
 
-check("08.7", find_people)
+check("08.6", find_people)
 
 # %% [markdown]
 # Does your function close this leak? In the next cell a test patient's earlier
@@ -1179,7 +1156,7 @@ for r in tested:
     registrations += [(n, f"{n}", None), (n + 10**6, None, f"{n}")]
     registrations += [(n + 2 * 10**6, f"{n}", f"{n}")]
 random.Random(SEED).shuffle(registrations)
-if examine("08.7", find_people).outcome.is_solved:
+if examine("08.6", find_people).outcome.is_solved:
     smallest = {n: p[0] for p in find_people(registrations) for n in p}
     # Earlier visits stay in training where nobody knows whose they are.
     still = [
@@ -1190,14 +1167,14 @@ if examine("08.7", find_people).outcome.is_solved:
     print(f"{left} of {len(tested)} patients are in training as well, and")
     print(f"{guessed(still):.0%} of the codes are guessed.")
 else:
-    print("To see whether your function closes the leak, solve 08.7")
+    print("To see whether your function closes the leak, solve 08.6")
     print("and run this cell again.")
 
 # %% [markdown]
 # ### Going further: was everybody cured in October 2015?
 #
 # American hospitals changed from ICD-9 to ICD-10 in that month, and real data often
-# hold both. Exercise 08.8 (★★★) is in here, and what other formats the loader reads.
+# hold both. Exercise 08.7 (★★★) is in here, and what other formats the loader reads.
 
 # %% [markdown]
 # Since October 2015, hospitals in the United States write
@@ -1380,7 +1357,7 @@ for seed in range(SEED, SEED + 3):
 # The mapping finds nearly all. It misses codes that say more than it can know, such
 # as which lung a tumour is in.
 #
-# #### 08.8 What came back
+# #### 08.7 What came back
 #
 # Try It Yourself · ★★★ · 10 minutes
 #
@@ -1398,17 +1375,17 @@ for seed in range(SEED, SEED + 3):
 # Example: `carried_over([("25000", 9), ("4280", 9)], [("E119", 10),
 # ("E785", 10)], {"25000": ("E119",), "4280": ("I509",)})` is `0.5`.
 
-# %% tags=["exercise:08.8", "nbval-ignore-output"]
+# %% tags=["exercise:08.7", "nbval-ignore-output"]
 Coded = list[tuple[str, int]]  # a code and its version
 
 
 def carried_over(
     earlier: Coded, later: Coded, to_icd10: dict[str, tuple[str, ...]]
 ) -> float:
-    raise NotImplementedError("08.8: replace this line")
+    raise NotImplementedError("08.7: replace this line")
 
 
-check("08.8", carried_over)
+check("08.7", carried_over)
 
 # %% [markdown]
 # So translate one version into the other, or take one alone, and never mix them
@@ -1495,11 +1472,16 @@ print(f"{len(again)} patients came back, all equal: {equal}")
 #
 # ## Test yourself
 #
-# 1. A patient is born on 9 October 2044 and admitted on 5 March 2101. What
-#    does the difference of the years say, and what is the age?
+# 1. A small model may read categories in place of codes: what stands before
+#    the dot in 428.0, V30.01 and E849.7. Somebody takes `code[:3]` of the
+#    normalised code. Of which codes is that wrong, and what becomes of them?
 #
 # <details><summary>Answer</summary>
-# The difference is 57 and the age is 56: the birthday is still to come.
+# Of E codes, whose category has a letter and three digits. E84 is no
+# category: E849, a place, and E848, a vehicle, would become one. Codes of
+# digits and V codes have three characters before the dot, and the fourth
+# is detail. To take off the last character is wrong, too: 42731 would keep
+# one too many, and 486 would lose one.
 # </details>
 #
 # 2. A table has 1,000 rows. The report says 990 were kept, 8 had no code

@@ -149,39 +149,13 @@ check("08.3", rows_to_visits)
 
 
 # %% [markdown]
-# ## 08.4 The category of a code
-#
-# The category is what stands before the dot: three characters, except
-# that an E code has three digits behind its letter.
-
-# %% tags=["answer:08.4", "nbval-ignore-output"]
-def category(code):
-    length = 4 if code.startswith("E") else 3
-    return code[:length]
-
-
-check("08.4", category)
-
-
-# %% [markdown]
-# The same as a table of exceptions.
-
-# %% tags=["alternative:08.4", "nbval-ignore-output"]
-def category(code):
-    return code[: {"E": 4}.get(code[0], 3)]
-
-
-check("08.4", category)
-
-
-# %% [markdown]
-# ## 08.5 Split by patient
+# ## 08.4 Split by patient
 #
 # The test patients are drawn from the list of patients, where everybody
 # stands once however many rows they have. After that each row goes where
 # its patient is. The vocabulary comes from the training rows alone.
 
-# %% tags=["answer:08.5", "nbval-ignore-output"]
+# %% tags=["answer:08.4", "nbval-ignore-output"]
 def split_patients(rows, n_test, seed):
     patients = sorted({row[0] for row in rows})
     chosen = set(random.Random(seed).sample(patients, n_test))
@@ -191,14 +165,14 @@ def split_patients(rows, n_test, seed):
     return train, test, vocabulary
 
 
-check("08.5", split_patients)
+check("08.4", split_patients)
 
 
 # %% [markdown]
 # The alternative collects the rows of each patient first, so that it also
 # has them at hand patient by patient.
 
-# %% tags=["alternative:08.5", "nbval-ignore-output"]
+# %% tags=["alternative:08.4", "nbval-ignore-output"]
 def split_patients(rows, n_test, seed):
     places_of = {}
     for i, row in enumerate(rows):
@@ -217,17 +191,17 @@ def split_patients(rows, n_test, seed):
     return train, test, vocabulary
 
 
-check("08.5", split_patients)
+check("08.4", split_patients)
 
 
 # %% [markdown]
-# ## 08.6 Count and report what was dropped
+# ## 08.5 Count and report what was dropped
 #
 # One chain of conditions gives each row to exactly one place. So the
 # rows that were kept and the counts add up to the rows of the file, and
 # anyone can check that.
 
-# %% tags=["answer:08.6", "nbval-ignore-output"]
+# %% tags=["answer:08.5", "nbval-ignore-output"]
 def count_dropped(rows, known_admissions):
     dropped = {"no code": 0, "unknown admission": 0, "repeated": 0}
     kept = []
@@ -243,7 +217,7 @@ def count_dropped(rows, known_admissions):
     return kept, dropped
 
 
-check("08.6", count_dropped)
+check("08.5", count_dropped)
 
 
 # %% [markdown]
@@ -251,7 +225,7 @@ check("08.6", count_dropped)
 # each step took away. A dictionary finds a repetition in constant time,
 # where the list above is searched from its start for every row.
 
-# %% tags=["alternative:08.6", "nbval-ignore-output"]
+# %% tags=["alternative:08.5", "nbval-ignore-output"]
 def count_dropped(rows, known_admissions):
     known = set(known_admissions)
     coded = [row for row in rows if row[1]]
@@ -264,11 +238,11 @@ def count_dropped(rows, known_admissions):
     }
 
 
-check("08.6", count_dropped)
+check("08.5", count_dropped)
 
 
 # %% [markdown]
-# ## 08.7 One person, several numbers
+# ## 08.6 One person, several numbers
 #
 # People grow while you read: a person is a set of numbers with the
 # cards that they have shown. A new registration belongs to every
@@ -277,7 +251,7 @@ check("08.6", count_dropped)
 # is not shown, so it ties nobody to anybody. The kind of the card is
 # part of its name, since the two kinds are numbered independently.
 
-# %% tags=["answer:08.7", "nbval-ignore-output"]
+# %% tags=["answer:08.6", "nbval-ignore-output"]
 def find_people(registrations):
     people = []
     for subject_id, insurance, id_card in registrations:
@@ -297,7 +271,7 @@ def find_people(registrations):
     return sorted(sorted(numbers) for numbers, _ in people)
 
 
-check("08.7", find_people)
+check("08.6", find_people)
 
 
 # %% [markdown]
@@ -307,7 +281,7 @@ check("08.7", find_people)
 # looks at each registration a few times however many there are, where the
 # answer above compares each with all people found before.
 
-# %% tags=["alternative:08.7", "nbval-ignore-output"]
+# %% tags=["alternative:08.6", "nbval-ignore-output"]
 def find_people(registrations):
     cards_of, shown_by = {}, {}
     for subject_id, *numbers in registrations:
@@ -330,11 +304,11 @@ def find_people(registrations):
     return people
 
 
-check("08.7", find_people)
+check("08.6", find_people)
 
 
 # %% [markdown]
-# ## 08.8 What came back
+# ## 08.7 What came back
 #
 # For each pair of codes one of three rules holds. Within a version the
 # texts must agree. Across versions the mapping is asked, and always about
@@ -342,7 +316,7 @@ check("08.7", find_people)
 # however many codes it meets, and all codes of the earlier visit are
 # counted below, those without an equivalent as well.
 
-# %% tags=["answer:08.8", "nbval-ignore-output"]
+# %% tags=["answer:08.7", "nbval-ignore-output"]
 def carried_over(earlier, later, to_icd10):
     back = 0
     for code, version in earlier:
@@ -359,7 +333,7 @@ def carried_over(earlier, later, to_icd10):
     return back / len(earlier)
 
 
-check("08.8", carried_over)
+check("08.7", carried_over)
 
 
 # %% [markdown]
@@ -367,7 +341,7 @@ check("08.8", carried_over)
 # both directions. It then lists all that would count as a return: the later
 # codes with their versions, and what these are called in the other version.
 
-# %% tags=["alternative:08.8", "nbval-ignore-output"]
+# %% tags=["alternative:08.7", "nbval-ignore-output"]
 def carried_over(earlier, later, to_icd10):
     from_icd10 = {}
     for old, possible in to_icd10.items():
@@ -382,4 +356,4 @@ def carried_over(earlier, later, to_icd10):
     return sum(code in welcome for code in earlier) / len(earlier)
 
 
-check("08.8", carried_over)
+check("08.7", carried_over)

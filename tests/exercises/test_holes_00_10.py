@@ -58,37 +58,37 @@ HOLES = [
      "    visits = {}\n    for h, n, code in sorted(diagnoses, key=lambda row: int(row[1])):\n"
      "        visits.setdefault(time[h], []).append(code)\n"
      "    return [visits[t] for t in sorted(visits)]", "one_visit_for_a_time"),
-    ("08.5", "def split_patients(rows, n_test, seed):\n    rows = list(dict.fromkeys(rows))\n"
+    ("08.4", "def split_patients(rows, n_test, seed):\n    rows = list(dict.fromkeys(rows))\n"
      "    people = sorted({row[0] for row in rows})\n"
      "    test_ids = random.Random(seed).sample(people, n_test)\n"
      "    train = [row for row in rows if row[0] not in test_ids]\n"
      "    test = [row for row in rows if row[0] in test_ids]\n"
      "    return train, test, sorted({row[2] for row in train})", "drops_repeated_rows"),
-    ("08.7", "def find_people(rows):\n    owner, people = {}, []\n    for s, *numbers in rows:\n"
+    ("08.6", "def find_people(rows):\n    owner, people = {}, []\n    for s, *numbers in rows:\n"
      "        kinds = [k for k in enumerate(numbers) if k[1] is not None]\n"
      "        person = next((owner[k] for k in kinds if k in owner), None)\n"
      "        if person is None:\n            person = []\n            people.append(person)\n"
      "        person.append(s)\n        owner |= dict.fromkeys(kinds, person)\n"
      "    return sorted(sorted(person) for person in people)", "joins_only_one"),
-    ("08.7", "def find_people(rows):\n    left, people = list(rows), []\n    while left:\n"
+    ("08.6", "def find_people(rows):\n    left, people = list(rows), []\n    while left:\n"
      "        person = [left.pop(0)]\n        for row in list(left):\n"
      "            if any(a == b is not None for p in person for a, b in zip(p[1:], row[1:])):\n"
      "                person.append(row)\n                left.remove(row)\n"
      "        people.append(sorted(p[0] for p in person))\n    return sorted(people)",
      "forward_only"),
-    ("08.7", "def find_people(rows):\n    return [[n] for n in sorted(row[0] for row in rows)]",
+    ("08.6", "def find_people(rows):\n    return [[n] for n in sorted(row[0] for row in rows)]",
      "nobody_tied"),
-    ("08.8", "def carried_over(a, b, m):\n    new = {x for c, v in b\n"
+    ("08.7", "def carried_over(a, b, m):\n    new = {x for c, v in b\n"
      "           for x in (m.get(c, (c,)) if v == 9 else (c,))}\n"
      "    old = [set(m.get(c, (c,)) if v == 9 else (c,)) for c, v in a]\n"
      "    return sum(not new.isdisjoint(x) for x in old) / len(a)",
      "into ICD-10 and compared there"),
-    ("08.8", "def carried_over(a, b, m):\n    def same(c, v, d, w):\n        if v == w:\n"
+    ("08.7", "def carried_over(a, b, m):\n    def same(c, v, d, w):\n        if v == w:\n"
      "            return c == d\n        return d in m.get(c, ()) or c in m.get(d, ())\n"
      "    old = [(c, 9 if c[0].isdigit() else 10) for c, _ in a]\n"
      "    new = [(c, 9 if c[0].isdigit() else 10) for c, _ in b]\n"
      "    return sum(any(same(*x, *y) for y in new) for x in old) / len(a)", "version_by_letter"),
-    ("08.8", "def carried_over(a, b, m):\n    texts = {c for c, _ in b}\n"
+    ("08.7", "def carried_over(a, b, m):\n    texts = {c for c, _ in b}\n"
      "    return sum(c in texts for c, _ in a) / len(a)", "texts_alone"),
     ("10.2", changed(worked_answer("10.2"), {"return 1": "return int(1", "/ places": "/ places)"}),
      "cuts_to_a_whole_number"),

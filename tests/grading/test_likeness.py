@@ -73,7 +73,7 @@ def test_short_answers_are_not_compared():
     assert find_alike("07.2", {"a": short, "b": short}) == ()
 
 
-@pytest.mark.parametrize("exercise", ["07.4", "07.5", "07.6", "08.3", "08.6"])
+@pytest.mark.parametrize("exercise", ["07.4", "07.5", "07.6", "08.3", "08.5"])
 def test_a_worked_answer_and_a_known_wrong_idea_tell_nothing(exercise):
     forms = known_forms(exercise)
     answers = {f"{who}{number}": form for number, form in enumerate(forms) for who in "ab"}
@@ -81,7 +81,7 @@ def test_a_worked_answer_and_a_known_wrong_idea_tell_nothing(exercise):
     assert find_alike(exercise, answers, forms) == ()
 
 
-@pytest.mark.parametrize("exercise", ["07.4", "07.5", "07.6", "08.3", "08.5", "08.6", "08.7"])
+@pytest.mark.parametrize("exercise", ["07.4", "07.5", "07.6", "08.3", "08.4", "08.5", "08.6"])
 def test_two_ways_to_write_an_answer_are_not_alike(exercise):
     ways = {"a": worked_answer(exercise), "b": worked_answer(exercise, "alternative")}
     assert find_alike(exercise, ways) == ()

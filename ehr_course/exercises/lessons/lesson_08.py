@@ -147,17 +147,7 @@ ROWS_TO_VISITS = Exercise(
 )
 
 
-# 08.4 The category of a code
-
-
-CATEGORY = Exercise(
-    id="08.4",
-    chosen=[(code,) for code in (*CODES, "V502", "E849")],
-    fresh=lambda rng: (rng.choice(CODES),),
-)
-
-
-# 08.5 Split by patient
+# 08.4 Split by patient
 
 Row = tuple[int, int, str]
 Split = tuple[list[Row], list[Row], list[str]]
@@ -180,7 +170,7 @@ def _rows(text: str) -> list[Row]:
 
 
 SPLIT = Exercise(
-    id="08.5",
+    id="08.4",
     chosen=(
         (_rows("7 104 4280, 3 101 4019, 7 109 0389, 3 101 25000, 5 102 486, 7 104 4019"), 1, 3),
         (_rows("9 120 5849, 2 121 4280, 9 122 4019, 4 123 486, 2 124 V5861, 4 123 0389"), 2, 0),
@@ -199,7 +189,7 @@ SPLIT = Exercise(
 )
 
 
-# 08.6 Count and report what was dropped
+# 08.5 Count and report what was dropped
 
 
 def _fresh_code_rows(rng: random.Random) -> Arguments:
@@ -211,7 +201,7 @@ def _fresh_code_rows(rng: random.Random) -> Arguments:
 
 
 COUNT_DROPPED = Exercise(
-    id="08.6",
+    id="08.5",
     chosen=(
         ([(101, "4280"), (101, None), (102, "4280"), (999, "486")], [101, 102]),
         ([(101, "4280"), (101, "4019"), (101, "4280")], [101]),
@@ -227,7 +217,7 @@ COUNT_DROPPED = Exercise(
     fresh=_fresh_code_rows,
 )
 
-# 08.7 One person, several numbers
+# 08.6 One person, several numbers
 
 Registration = tuple[int, str | None, str | None]
 
@@ -259,7 +249,7 @@ def _card(text: str) -> str | None:
 
 
 FIND_PEOPLE = Exercise(
-    id="08.7",
+    id="08.6",
     chosen=[
         _registrations(text)
         for text in (
@@ -296,7 +286,7 @@ FIND_PEOPLE = Exercise(
     fresh=_fresh_registrations,
 )
 
-# 08.8 What came back
+# 08.7 What came back
 
 Coded = list[tuple[str, int]]
 """The codes of a visit, each with its version of the ICD: 9 or 10."""
@@ -352,7 +342,7 @@ def _fresh_visits(rng: random.Random) -> Arguments:
 
 
 CARRIED_OVER = Exercise(
-    id="08.8",
+    id="08.7",
     chosen=[
         (*_as_visits(text), _TO_ICD10)
         for text in (
@@ -413,7 +403,6 @@ EXERCISES = (
     AGE,
     NORMALIZE,
     ROWS_TO_VISITS,
-    CATEGORY,
     SPLIT,
     COUNT_DROPPED,
     FIND_PEOPLE,
