@@ -182,46 +182,12 @@ assert batch["labels"][0].tolist() == ids
 # %%
 draw_tensors(batch)
 
-
 # %% [markdown]
 # The model looks up every id that it is given, so ids are padded with a real
 # id, 0. The loss skips -100 and nothing else, so labels are padded with -100.
 #
 # All rows are as long as the longest row *of this batch*. This is
 # [dynamic padding](../course/book/glossary.md).
-
-# %% [markdown]
-# ### Going further: pad a batch
-#
-# In 07.4 you padded a batch of ids. Exercise 10.1, in which labels come with them, is
-# in here.
-
-# %% [markdown]
-# #### 10.1 Dynamic padding
-#
-# Try It Yourself · ★ · 5 minutes
-#
-# `inputs` are the corrupted rows of a batch and `targets` the clean ones,
-# two lists of the same length, each a list of rows of ids. A row and its
-# target can have different lengths. Return a dictionary of three tensors:
-# `"input_ids"` (batch, source), padded on the right with 0;
-# `"attention_mask"` (batch, source), 1 on tokens and 0 on padding;
-# `"labels"` (batch, target), padded on the right with -100. `source` is
-# the length of the longest input, `target` that of the longest target.
-# Ids and labels are int64.
-#
-# Example: `pad_batch([[1, 6, 2], [1, 2]], [[1, 8, 9, 2], [1, 2]])` has the
-# `input_ids` `[[1, 6, 2], [1, 2, 0]]`, the mask `[[1, 1, 1], [1, 1, 0]]`
-# and the labels `[[1, 8, 9, 2], [1, 2, -100, -100]]`.
-
-# %% tags=["exercise:10.1", "nbval-ignore-output"]
-def pad_batch(
-    inputs: list[list[int]], targets: list[list[int]]
-) -> dict[str, Tensor]:
-    raise NotImplementedError("10.1: replace this line")
-
-
-check("10.1", pad_batch)
 
 # %% [markdown]
 # ## How much of it is empty?
@@ -510,7 +476,7 @@ assert real or (chance[1] < 0.02 and pools[1] < row[1] < 0.5)
 # `LengthBatchSampler` does.
 
 # %% [markdown]
-# ### 10.2 Padding waste and length buckets
+# ### 10.1 Padding waste and length buckets
 #
 # Try It Yourself · ★★ · 7 minutes
 #
@@ -526,14 +492,14 @@ assert real or (chance[1] < 0.02 and pools[1] < row[1] < 0.5)
 # `[4, 5, 9, 10]` and `[8]`, and the batches `[4, 5]`, `[9, 10]` and `[8]`
 # with 2 · 5 + 2 · 10 + 8 = 38 places, 2 of them padding: 2/38.
 
-# %% tags=["exercise:10.2", "nbval-ignore-output"]
+# %% tags=["exercise:10.1", "nbval-ignore-output"]
 def padding_share(
     lengths: list[int], batch_size: int, pool_batches: int
 ) -> float:
-    raise NotImplementedError("10.2: replace this line")
+    raise NotImplementedError("10.1: replace this line")
 
 
-check("10.2", padding_share)
+check("10.1", padding_share)
 
 
 # %% [markdown]
@@ -644,7 +610,7 @@ assert list(ways.values()) == [eight, [list("AABB")] * 2, eight]
 # On the right is the fix: keep no generator at all. `RecordDataset` makes a
 # new one for each batch that it corrupts. From which numbers?
 #
-# ### 10.3 Fresh corruption that can be repeated
+# ### 10.2 Fresh corruption that can be repeated
 #
 # Try It Yourself · ★★ · 5 minutes
 #
@@ -662,14 +628,14 @@ assert list(ways.values()) == [eight, [list("AABB")] * 2, eight]
 # Example: `loader_noise(7, 0, 0, 4, 2)` is `[944, 728, 973, 414]`, and
 # `loader_noise(7, 0, 2, 4, 3)` is `[973, 414]`.
 
-# %% tags=["exercise:10.3", "nbval-ignore-output"]
+# %% tags=["exercise:10.2", "nbval-ignore-output"]
 def loader_noise(
     seed: int, epoch: int, start: int, n_batches: int, n_workers: int
 ) -> list[int]:
-    raise NotImplementedError("10.3: replace this line")
+    raise NotImplementedError("10.2: replace this line")
 
 
-check("10.3", loader_noise)
+check("10.2", loader_noise)
 
 # %% [markdown]
 # The course's `data_loader` keeps these rules.
@@ -841,7 +807,7 @@ check_batch(batch, n_tokens=len(tokenizer))
 
 
 # %% [markdown]
-# ### 10.4 The contract of a batch
+# ### 10.3 The contract of a batch
 #
 # Try It Yourself · ★★ · 9 minutes
 #
@@ -865,7 +831,7 @@ check_batch(batch, n_tokens=len(tokenizer))
 # Example: a batch whose `x_num` is `torch.float64` and whose mask is
 # inverted gives `["dtypes", "mask"]`; a good one gives `[]`.
 
-# %% tags=["exercise:10.4", "nbval-ignore-output"]
+# %% tags=["exercise:10.3", "nbval-ignore-output"]
 def problems(
     input_ids: Tensor,
     attention_mask: Tensor,
@@ -874,10 +840,10 @@ def problems(
     x_num: Tensor,
     x_cat: Tensor,
 ) -> list[str]:
-    raise NotImplementedError("10.4: replace this line")
+    raise NotImplementedError("10.3: replace this line")
 
 
-check("10.4", problems)
+check("10.3", problems)
 
 
 # %% [markdown]
@@ -889,14 +855,21 @@ check("10.4", problems)
 # first step, out of memory. What takes it?
 
 # %% [markdown]
-# Not the batch. The *logits* of lesson 09 are the first suspect: BART gives each
-# place a float32, 4 bytes, for each token of the vocabulary.
+# Not the batch. A tensor takes as many bytes as it has numbers, times the bytes of
+# one number: 8 for an int64, 4 for a float32. The *logits* of lesson 09 are the first
+# suspect: BART gives each place a float32 for each token of the vocabulary.
 
 # %%
+def batch_bytes(n_records, source, target):
+    places = 2 * source + 2 * target  # ids and mask; decoder and labels
+    return n_records * (8 * places + 4 + 8)  # the age, the sex
+
+
 def logits_bytes(n_records, n_places, n_tokens):
     return n_records * n_places * n_tokens * 4
 
 
+print(f"his batch: {batch_bytes(256, 512, 512) / 1e6:,.0f} MB")
 print(f"his logits: {logits_bytes(256, 512, 7_000) / 1e6:,.0f} MB")
 
 # %% tags=["hide-input"]
@@ -904,7 +877,7 @@ print(f"his logits: {logits_bytes(256, 512, 7_000) / 1e6:,.0f} MB")
 widest = max(shuffled, key=lambda k: lengths[list(k.indices)].max())
 n_rows = len(widest.indices)
 source = target = int(lengths[list(widest.indices)].max())
-at_most = n_rows * (16 * source + 16 * target + 12)
+at_most = batch_bytes(n_rows, source, target)
 wide = dataset[widest]
 in_batch = sum(tensor.nbytes for tensor in wide.values())
 inputs = {name: wide[name] for name in wide if name != "labels"}
@@ -1001,44 +974,16 @@ assert wide["labels"].shape == (n_rows, target)
 assert 0.7 * at_most < in_batch <= at_most
 assert real or SEED or PROFILE != "tiny" or in_batch == at_most
 assert predicted == in_logits > 10 * in_batch
-assert round(256 * (4 * 8 * 512 + 12) / 1e6) == 4
-
+assert round(batch_bytes(256, 512, 512) / 1e6) == 4
 
 # %% [markdown]
 # The way out is the one that saved time: pad each batch to its own longest
 # record. If his records are as short as ours, all 256 fit.
 
 # %% [markdown]
-# ### Going further: the bytes of a batch
-#
-# Where do the 4 MB come from? Exercise 10.5 is in here.
-
-# %% [markdown]
-# A tensor takes as many bytes as it has numbers, times the bytes of one number.
-# An int64 has 64 bits, which are 8 bytes.
-#
-# #### 10.5 The memory of a batch
-#
-# Try It Yourself · ★ · 4 minutes
-#
-# A batch has `batch_size` patients, inputs of length `source` and targets
-# of length `target`, all padded. It holds the six tensors of this lesson:
-# `x_num` is float32, the other five are int64. Return how many bytes
-# their numbers take, as a whole number.
-#
-# Example: `batch_bytes(2, 3, 5)` is `280`.
-
-# %% tags=["exercise:10.5", "nbval-ignore-output"]
-def batch_bytes(batch_size: int, source: int, target: int) -> int:
-    raise NotImplementedError("10.5: replace this line")
-
-
-check("10.5", batch_bytes)
-
-# %% [markdown]
 # ### Going further: can an epoch cost even less?
 #
-# It can, but does a model then learn as much? Exercise 10.6 (★★★) is in here.
+# It can, but does a model then learn as much? Exercise 10.4 (★★★) is in here.
 
 # %% [markdown]
 # With length buckets, batches of 32 records are far from equally large:
@@ -1083,7 +1028,7 @@ draw_strips(
 
 
 # %% [markdown]
-# #### 10.6 A budget of places
+# #### 10.4 A budget of places
 #
 # Try It Yourself · ★★★ · 16 minutes
 #
@@ -1100,16 +1045,16 @@ draw_strips(
 # Example: `lowest_cost([2, 6, 5, 2], 18, 3)` is `22`, the cost of the
 # division on the right.
 
-# %% tags=["exercise:10.6", "nbval-ignore-output"]
+# %% tags=["exercise:10.4", "nbval-ignore-output"]
 def lowest_cost(lengths: list[int], budget: int, overhead: int) -> int:
-    raise NotImplementedError("10.6: replace this line")
+    raise NotImplementedError("10.4: replace this line")
 
 
-check("10.6", lowest_cost)
+check("10.4", lowest_cost)
 
 # %% [markdown]
 # <details><summary>Why cutting the sorted records is enough (this gives
-# 10.6 away)</summary>
+# 10.4 away)</summary>
 # If a batch holds a record longer than some record of a wider batch, swap
 # the two: no batch gets wider. So some cheapest division is a sorted row,
 # cut in places. For each record in turn, try every start of the batch that
@@ -1123,7 +1068,7 @@ check("10.6", lowest_cost)
 # the loss on 200 others:
 
 # %% tags=["hide-input"]
-# divide the plan's pools in three ways (this gives 10.6 away)
+# divide the plan's pools in three ways (this gives 10.4 away)
 of_32 = [
     (len(key.indices), int(lengths[list(key.indices)].max()))
     for key in bucketed
@@ -1285,12 +1230,16 @@ picture
 #
 # ## Test yourself
 #
-# 1. Four records have 5, 5, 5 and 45 tokens. What share of a batch of
-#    them is padding? And of two batches of two, sorted?
+# 1. Four records have 5, 5, 5 and 45 tokens, and their inputs are as long as
+#    their labels. What share of a batch of them is padding, and how many
+#    bytes does it take? And two batches of two, sorted?
 #
 # <details><summary>Answer</summary>
-# 4 · 45 = 180 places for 60 tokens: two thirds. Sorted, 2 · 5 + 2 · 45 =
-# 100 places: 40%.
+# 4 · 45 = 180 places for 60 tokens: two thirds. A place takes 8 bytes in each
+# of `input_ids`, `decoder_input_ids`, `labels` and `attention_mask`, which is
+# int64 too, however little it says. With 4 bytes for an age and 8 for a sex,
+# that is 180 · 32 + 4 · 12 = 5,808 bytes. Sorted, 2 · 5 + 2 · 45 = 100 places:
+# 40%, and 3,248 bytes.
 # </details>
 #
 # 2. Somebody seeds the corruption of a batch with seed + epoch + number.
@@ -1328,7 +1277,7 @@ picture
 
 # %% tags=["hide-input"]
 # the bytes of a batch, and of its logits
-padded = 32 * (8 * 4 * 512 + 12)
-logits = 32 * 512 * 6_992 * 4
+padded = batch_bytes(32, 512, 512)
+logits = logits_bytes(32, 512, 6_992)
 print(f"a batch: {padded:,} bytes, its logits: {logits:,} bytes")
 assert logits > 800 * padded

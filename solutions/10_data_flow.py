@@ -29,67 +29,18 @@ from functools import cache
 import numpy as np
 import torch
 from torch.nn.functional import pad
-from torch.nn.utils.rnn import pad_sequence
 
 from ehr_course.exercises import check
 
 
 # %% [markdown]
-# ## 10.1 Dynamic padding
-#
-# Inputs and targets each have a longest row of their own, because
-# corruption changes lengths. What fills the gap depends on the reader:
-# the model looks up every id, so its padding is a real id, 0. The loss
-# skips -100. The mask is what the same padding makes of rows of ones.
-
-# %% tags=["answer:10.1", "nbval-ignore-output"]
-def pad_batch(inputs, targets):
-    def pad(rows, value):
-        longest = max(len(row) for row in rows)
-        full = [row + [value] * (longest - len(row)) for row in rows]
-        return torch.tensor(full)
-
-    ones = [[1] * len(row) for row in inputs]
-    return {
-        "input_ids": pad(inputs, 0),
-        "attention_mask": pad(ones, 0),
-        "labels": pad(targets, -100),
-    }
-
-
-check("10.1", pad_batch)
-
-
-# %% [markdown]
-# PyTorch pads tensors of different lengths. Padding that is no token can
-# be told from the lengths alone: a place is real while its number is less
-# than the length of the row.
-
-# %% tags=["alternative:10.1", "nbval-ignore-output"]
-def pad_batch(inputs, targets):
-    ids = [torch.tensor(row) for row in inputs]
-    labels = [torch.tensor(row) for row in targets]
-    input_ids = pad_sequence(ids, batch_first=True)
-    lengths = torch.tensor([len(row) for row in inputs])
-    places = torch.arange(input_ids.shape[1])
-    return {
-        "input_ids": input_ids,
-        "attention_mask": (places < lengths[:, None]).long(),
-        "labels": pad_sequence(labels, True, padding_value=-100),
-    }
-
-
-check("10.1", pad_batch)
-
-
-# %% [markdown]
-# ## 10.2 Padding waste and length buckets
+# ## 10.1 Padding waste and length buckets
 #
 # A batch costs its number of rows times its longest row. Both sums run
 # over all batches before anything is divided, so that each place counts
 # once, wherever it stands.
 
-# %% tags=["answer:10.2", "nbval-ignore-output"]
+# %% tags=["answer:10.1", "nbval-ignore-output"]
 def padding_share(lengths, batch_size, pool_batches):
     pool_size = batch_size * pool_batches
     places = 0
@@ -101,7 +52,7 @@ def padding_share(lengths, batch_size, pool_batches):
     return 1 - sum(lengths) / places
 
 
-check("10.2", padding_share)
+check("10.1", padding_share)
 
 
 # %% [markdown]
@@ -109,7 +60,7 @@ check("10.2", padding_share)
 # two sums. NumPy sorts each pool in its place; the last record of a sorted
 # batch is its longest.
 
-# %% tags=["alternative:10.2", "nbval-ignore-output"]
+# %% tags=["alternative:10.1", "nbval-ignore-output"]
 def padding_share(lengths, batch_size, pool_batches):
     real = np.array(lengths)
     padded = real.copy()
@@ -121,18 +72,18 @@ def padding_share(lengths, batch_size, pool_batches):
     return float((padded.sum() - real.sum()) / padded.sum())
 
 
-check("10.2", padding_share)
+check("10.1", padding_share)
 
 
 # %% [markdown]
-# ## 10.3 Fresh corruption that can be repeated
+# ## 10.2 Fresh corruption that can be repeated
 #
 # The noise of a batch depends on what the batch is, never on who makes it
 # or when. A generator made from the three numbers is the same one on any
 # machine, in any worker, today and after a crash. That costs one new
 # generator for each batch, which takes some microseconds.
 
-# %% tags=["answer:10.3", "nbval-ignore-output"]
+# %% tags=["answer:10.2", "nbval-ignore-output"]
 def loader_noise(seed, epoch, start, n_batches, n_workers):
     noise = []
     for number in range(start, n_batches):
@@ -141,14 +92,14 @@ def loader_noise(seed, epoch, start, n_batches, n_workers):
     return noise
 
 
-check("10.3", loader_noise)
+check("10.2", loader_noise)
 
 
 # %% [markdown]
 # `default_rng` makes a `SeedSequence` of the list. Made by hand, it can
 # be kept, printed, or handed to another kind of generator.
 
-# %% tags=["alternative:10.3", "nbval-ignore-output"]
+# %% tags=["alternative:10.2", "nbval-ignore-output"]
 def loader_noise(seed, epoch, start, n_batches, n_workers):
     def draw(number):
         sequence = np.random.SeedSequence([seed, epoch, number])
@@ -157,17 +108,17 @@ def loader_noise(seed, epoch, start, n_batches, n_workers):
     return [draw(number) for number in range(start, n_batches)]
 
 
-check("10.3", loader_noise)
+check("10.2", loader_noise)
 
 
 # %% [markdown]
-# ## 10.4 The contract of a batch
+# ## 10.3 The contract of a batch
 #
 # Shapes come first, because no other clause can be tested without them.
 # After that each clause is one comparison of whole tensors. What the
 # decoder should read is built from the labels, and compared.
 
-# %% tags=["answer:10.4", "nbval-ignore-output"]
+# %% tags=["answer:10.3", "nbval-ignore-output"]
 def problems(
     input_ids, attention_mask, decoder_input_ids, labels, x_num, x_cat
 ):
@@ -200,14 +151,14 @@ def problems(
     return found
 
 
-check("10.4", problems)
+check("10.3", problems)
 
 
 # %% [markdown]
 # The alternative writes the contract as a table from a clause to whether
 # it is broken, and reads the broken ones off.
 
-# %% tags=["alternative:10.4", "nbval-ignore-output"]
+# %% tags=["alternative:10.3", "nbval-ignore-output"]
 def problems(
     input_ids, attention_mask, decoder_input_ids, labels, x_num, x_cat
 ):
@@ -229,46 +180,11 @@ def problems(
     return [name for name in broken if broken[name]]
 
 
-check("10.4", problems)
+check("10.3", problems)
 
 
 # %% [markdown]
-# ## 10.5 The memory of a batch
-#
-# A row of the batch has two tensors of the source's length and two of the
-# target's, all of 8 bytes a number. Age adds 4 bytes and sex 8.
-
-# %% tags=["answer:10.5", "nbval-ignore-output"]
-def batch_bytes(batch_size, source, target):
-    row = 8 * (2 * source + 2 * target)
-    row += 4 + 8
-    return batch_size * row
-
-
-check("10.5", batch_bytes)
-
-
-# %% [markdown]
-# The alternative asks PyTorch. A tensor on the device `"meta"` has a
-# shape and a type and no memory, so this costs nothing at any size.
-
-# %% tags=["alternative:10.5", "nbval-ignore-output"]
-def batch_bytes(batch_size, source, target):
-    def empty(length, dtype):
-        shape = (batch_size, length)
-        return torch.empty(shape, dtype=dtype, device="meta")
-
-    widths = [source, source, target, target, 1]
-    tensors = [empty(width, torch.int64) for width in widths]
-    tensors.append(empty(1, torch.float32))
-    return sum(tensor.nbytes for tensor in tensors)
-
-
-check("10.5", batch_bytes)
-
-
-# %% [markdown]
-# ## 10.6 A budget of places
+# ## 10.4 A budget of places
 #
 # Two ideas. First, a batch may take records that are neighbours when all
 # are sorted: exchange a long record of a narrow batch for a short one of a
@@ -277,7 +193,7 @@ check("10.5", batch_bytes)
 # cost. So keep for each place the lowest cost of reaching it, as 07.5
 # keeps the best way to reach each letter of a word.
 
-# %% tags=["answer:10.6", "nbval-ignore-output"]
+# %% tags=["answer:10.4", "nbval-ignore-output"]
 def lowest_cost(lengths, budget, overhead):
     ordered = sorted(lengths)
     best = [0]
@@ -291,7 +207,7 @@ def lowest_cost(lengths, budget, overhead):
     return best[-1]
 
 
-check("10.6", lowest_cost)
+check("10.4", lowest_cost)
 
 
 # %% [markdown]
@@ -300,7 +216,7 @@ check("10.6", lowest_cost)
 # function divide the rest. `cache` remembers each rest, so that it is
 # divided once.
 
-# %% tags=["alternative:10.6", "nbval-ignore-output"]
+# %% tags=["alternative:10.4", "nbval-ignore-output"]
 def lowest_cost(lengths, budget, overhead):
     longest_first = sorted(lengths, reverse=True)
 
@@ -317,4 +233,4 @@ def lowest_cost(lengths, budget, overhead):
     return rest(0)
 
 
-check("10.6", lowest_cost)
+check("10.4", lowest_cost)

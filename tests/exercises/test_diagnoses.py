@@ -28,7 +28,7 @@ PAIRS = {
     "07.4": ("pads_left", "mask_first"),
     "08.3": ("order_by_hadm_id", "seq_num_ignored"),
     "09.1": ("forgets_the_clamp", "rounds"),
-    "10.2": ("sorts_everything", "in_percent"),
+    "10.1": ("sorts_everything", "in_percent"),
     "11.1": ("no_scale", "returns_the_weights"),
     "12.5": ("prompt_last", "zeros_for_prompts"),
     "13.2": ("bound_belongs_below", "counts_from_one"),
@@ -135,8 +135,8 @@ def with_padding_in_the_scores(query, states, mask, w_h, w_d, v):
         ("12.1", changed_by("12.1", lambda r: r + 2.5), "is 2.5 above the right one"),
         ("12.1", changed_by("12.1", lambda r: r * 0), "are all 0"),
         (
-            "10.5",
-            changed_by("10.5", lambda r: r * 3),
+            "10.4",
+            changed_by("10.4", lambda r: r * 3),
             "On every input, your value is 3 times the right",
         ),
         (
@@ -146,7 +146,7 @@ def with_padding_in_the_scores(query, states, mask, w_h, w_d, v):
         ),
         ("07.5", changed_by("07.5", lambda r: [*r, "zz"]), "'zz' is in your result, and scores"),
         ("07.5", changed_by("07.5", lambda r: [*r[1:], r[0]]), "The items of your result are"),
-        ("10.1", changed_by("10.1", lambda r: {**r, "labels": r["labels"].bool()}), "torch.bool"),
+        ("07.4", changed_by("07.4", lambda r: (r[0].bool(), r[1])), "torch.bool"),
     ],
 )
 def test_what_is_visible_is_said_before_the_difference(

@@ -90,9 +90,9 @@ HOLES = [
      "    return sum(any(same(*x, *y) for y in new) for x in old) / len(a)", "version_by_letter"),
     ("08.7", "def carried_over(a, b, m):\n    texts = {c for c, _ in b}\n"
      "    return sum(c in texts for c, _ in a) / len(a)", "texts_alone"),
-    ("10.2", changed(worked_answer("10.2"), {"return 1": "return int(1", "/ places": "/ places)"}),
+    ("10.1", changed(worked_answer("10.1"), {"return 1": "return int(1", "/ places": "/ places)"}),
      "cuts_to_a_whole_number"),
-    ("10.4", changed(worked_answer("10.4"), {"t.dtype != torch.int64 for t in whole": "()"}),
+    ("10.3", changed(worked_answer("10.3"), {"t.dtype != torch.int64 for t in whole": "()"}),
      "Your result lacks 'dtypes'."),
 ]  # fmt: skip
 

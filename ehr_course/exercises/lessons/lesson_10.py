@@ -13,35 +13,7 @@ from ehr_course.exercises.exercise import Arguments, Exercise
 Ids = list[int]
 
 
-# 10.1 Dynamic padding
-
-
-def _fresh_rows(rng: random.Random) -> Arguments:
-    def row() -> Ids:
-        return [rng.randint(3, 19) for _ in range(rng.randint(1, 5))]
-
-    n_rows = rng.randint(2, 3)
-    inputs, targets = [row() for _ in range(n_rows)], [row() for _ in range(n_rows)]
-    if max(map(len, inputs)) == max(map(len, targets)):
-        # Sides of one width would hide that both were padded to a common one.
-        targets[0] = [3] * (max(map(len, inputs)) + 1)
-    return inputs, targets
-
-
-PAD_BATCH = Exercise(
-    id="10.1",
-    chosen=(
-        ([[1, 3, 6, 4, 2], [1, 6, 2]], [[1, 3, 9, 8, 4, 2], [1, 3, 7, 4, 2]]),
-        ([[1, 6, 2], [1, 3, 9, 4, 2]], [[1, 3, 8, 4, 2], [1, 3, 9, 4, 2]]),
-        ([[5, 6], [7, 8, 9]], [[5, 6], [7, 8, 9]]),
-        ([[1, 3, 7, 4, 2]], [[1, 3, 7, 8, 9, 4, 2]]),
-        ([[1, 3, 7, 8, 4, 2], [1, 2]], [[1, 3, 7, 4, 2], [1, 3, 8, 4, 2]]),
-    ),
-    fresh=_fresh_rows,
-)
-
-
-# 10.2 Padding waste and length buckets
+# 10.1 Padding waste and length buckets
 
 
 def _fresh_lengths(rng: random.Random) -> Arguments:
@@ -51,7 +23,7 @@ def _fresh_lengths(rng: random.Random) -> Arguments:
 
 
 PADDING_SHARE = Exercise(
-    id="10.2",
+    id="10.1",
     chosen=(
         ([8, 20, 10, 12, 40, 6], 2, 2),
         ([8, 20, 10, 12, 40, 6], 2, 3),
@@ -65,7 +37,7 @@ PADDING_SHARE = Exercise(
 )
 
 
-# 10.3 Fresh corruption that can be repeated
+# 10.2 Fresh corruption that can be repeated
 
 
 def _fresh_epoch(rng: random.Random) -> Arguments:
@@ -75,7 +47,7 @@ def _fresh_epoch(rng: random.Random) -> Arguments:
 
 
 LOADER_NOISE = Exercise(
-    id="10.3",
+    id="10.2",
     chosen=(
         (7, 1, 2, 6, 2),  # first: it shows a fault of epoch, start and workers alike
         (7, 0, 0, 4, 1),
@@ -90,7 +62,7 @@ LOADER_NOISE = Exercise(
 )
 
 
-# 10.4 The contract of a batch
+# 10.3 The contract of a batch
 
 
 def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
@@ -267,7 +239,7 @@ def _one_more_row(batch: Batch, *names: str) -> Batch:
 
 
 CONTRACT = Exercise(
-    id="10.4",
+    id="10.3",
     chosen=(
         _GOOD,
         _SHORT,
@@ -326,21 +298,7 @@ CONTRACT = Exercise(
 )
 
 
-# 10.5 The memory of a batch
-
-
-def _fresh_sizes(rng: random.Random) -> Arguments:
-    return rng.randint(2, 128), rng.randint(3, 200), rng.randint(3, 200)
-
-
-MEMORY = Exercise(
-    id="10.5",
-    chosen=((1, 1, 1), (2, 3, 5), (32, 20, 40), (16, 512, 512), (4, 7, 2), (1, 9, 9)),
-    fresh=_fresh_sizes,
-)
-
-
-# 10.6 A budget of places
+# 10.4 A budget of places
 
 
 def _fresh_budget(rng: random.Random) -> Arguments:
@@ -352,7 +310,7 @@ def _fresh_budget(rng: random.Random) -> Arguments:
 _EPOCH = [(7 * i * i + 3 * i) % 41 + 5 for i in range(40)]
 
 BUDGET = Exercise(
-    id="10.6",
+    id="10.4",
     chosen=(
         ([2, 6, 5, 2], 18, 3),
         ([2, 6, 5, 2], 12, 3),
@@ -374,4 +332,4 @@ BUDGET = Exercise(
     fresh=_fresh_budget,
 )
 
-EXERCISES = (PAD_BATCH, PADDING_SHARE, LOADER_NOISE, CONTRACT, MEMORY, BUDGET)
+EXERCISES = (PADDING_SHARE, LOADER_NOISE, CONTRACT, BUDGET)
