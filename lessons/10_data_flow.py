@@ -1236,7 +1236,7 @@ picture
 #
 # <details><summary>Answer</summary>
 # 4 · 45 = 180 places for 60 tokens: two thirds. A place takes 8 bytes in each
-# of `input_ids`, `decoder_input_ids`, `labels` and `attention_mask`, which is
+# of four tensors: the ids, the decoder's, the labels and the mask, which is
 # int64 too, however little it says. With 4 bytes for an age and 8 for a sex,
 # that is 180 · 32 + 4 · 12 = 5,808 bytes. Sorted, 2 · 5 + 2 · 45 = 100 places:
 # 40%, and 3,248 bytes.
