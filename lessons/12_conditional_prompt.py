@@ -145,34 +145,12 @@ def numerical_vectors(
 
 check("12.1", numerical_vectors)
 
-
 # %% [markdown]
 # ### Going further: the other steps, one at a time
 #
-# Exercises 12.2, 12.3, 12.4 and 12.5 are in here: project to the width of the
-# model, find the rows of categories in one table, combine prompts, and put them
-# before the tokens. Exercise 12.7 asks for some of these steps too, and says there
-# what it needs.
-
-# %% [markdown]
-# #### 12.2 Project to the width of the model
-#
-# Try It Yourself · ★ · 5 minutes
-#
-# Project `vectors`, (batch, n, d_hidden), to
-# (batch, n, d_model) by `matrix`, the weight of an `nn.Linear` without bias as
-# PyTorch stores it: (d_model, d_hidden).
-#
-# Example: for `vectors = [[[1.0, 2.0]]]` and
-# `matrix = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]`, as tensors, the result
-# is `[[[1.0, 2.0, 3.0]]]`.
-
-# %% tags=["exercise:12.2", "nbval-ignore-output"]
-def project(vectors: Tensor, matrix: Tensor) -> Tensor:
-    raise NotImplementedError("12.2: replace this line")
-
-
-check("12.2", project)
+# Exercises 12.2, 12.3 and 12.4 are in here: find the rows of categories in one
+# table, combine prompts, and put them before the tokens. Exercise 12.6 asks for
+# some of these steps too, and says there what it needs.
 
 # %% [markdown]
 # **Several categories, one table.** Sex has two categories. If you also know the
@@ -198,7 +176,7 @@ draw_strips(
 # it, the patient above has one vector for both sex and admission, and no error
 # warns you.
 #
-# #### 12.3 Offsets of categories
+# #### 12.2 Offsets of categories
 #
 # Try It Yourself · ★★ · 7 minutes
 #
@@ -210,16 +188,16 @@ draw_strips(
 # Example: for `x_cat = [[1, 5, 0]]`, as a tensor, and
 # `cardinalities = [2, 6, 3]` the rows are `[[1, 7, 8]]`.
 
-# %% tags=["exercise:12.3", "nbval-ignore-output"]
+# %% tags=["exercise:12.2", "nbval-ignore-output"]
 def table_rows(x_cat: Tensor, cardinalities: list[int]) -> Tensor:
-    raise NotImplementedError("12.3: replace this line")
+    raise NotImplementedError("12.2: replace this line")
 
 
-check("12.3", table_rows)
+check("12.2", table_rows)
 
 
 # %% [markdown]
-# #### 12.4 Combine the prompts
+# #### 12.3 Combine the prompts
 #
 # Try It Yourself · ★★ · 6 minutes
 #
@@ -232,14 +210,14 @@ check("12.3", table_rows)
 # `categorical = [[[10.0, 20.0]]]`, as tensors, `"concat"` gives
 # `[[[1.0, 2.0], [10.0, 20.0]]]` and `"sum"` gives `[[[11.0, 22.0]]]`.
 
-# %% tags=["exercise:12.4", "nbval-ignore-output"]
+# %% tags=["exercise:12.3", "nbval-ignore-output"]
 def combine(
     numerical: Tensor | None, categorical: Tensor | None, combination: str
 ) -> Tensor:
-    raise NotImplementedError("12.4: replace this line")
+    raise NotImplementedError("12.3: replace this line")
 
 
-check("12.4", combine)
+check("12.3", combine)
 
 # %% [markdown]
 # **From vectors to positions.** Age and sex, now as wide as a token, can be added
@@ -276,7 +254,7 @@ draw_strips(
 
 
 # %% [markdown]
-# #### 12.5 Prepend, and extend the mask
+# #### 12.4 Prepend, and extend the mask
 #
 # Try It Yourself · ★★ · 8 minutes
 #
@@ -291,14 +269,14 @@ draw_strips(
 # `attention_mask = [[1, 0]]`, as tensors, the inputs are
 # `[[[9.0], [1.0], [2.0]]]` and the mask is `[[1, 1, 0]]`.
 
-# %% tags=["exercise:12.5", "nbval-ignore-output"]
+# %% tags=["exercise:12.4", "nbval-ignore-output"]
 def prepend(
     prompts: Tensor, embeddings: Tensor, attention_mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    raise NotImplementedError("12.5: replace this line")
+    raise NotImplementedError("12.4: replace this line")
 
 
-check("12.5", prepend)
+check("12.4", prepend)
 
 # %% [markdown]
 # ## What can the map do?
@@ -660,7 +638,7 @@ assert bend_of_line < 1e-6 < bend_of_waves
 
 
 # %% [markdown]
-# ### 12.6 An age encoder that is not affine
+# ### 12.5 An age encoder that is not affine
 #
 # Try It Yourself · ★★ · 9 minutes
 #
@@ -679,12 +657,12 @@ assert bend_of_line < 1e-6 < bend_of_waves
 # tensors, the features are `[[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]]` and the
 # second differences `[[-2.0, 0.0]]`.
 
-# %% tags=["exercise:12.6", "nbval-ignore-output"]
+# %% tags=["exercise:12.5", "nbval-ignore-output"]
 def fourier(ages: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
-    raise NotImplementedError("12.6: replace this line")
+    raise NotImplementedError("12.5: replace this line")
 
 
-check("12.6", fourier)
+check("12.5", fourier)
 
 
 # %% [markdown]
@@ -693,7 +671,7 @@ check("12.6", fourier)
 # Later layers can bend what the prompt does not, so only training can tell
 # whether waves help. First put age and sex together.
 #
-# ### 12.7 Your own conditional prompt
+# ### 12.6 Your own conditional prompt
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
@@ -722,7 +700,7 @@ check("12.6", fourier)
 #
 # (`prompts_with` is for the check alone: leave it as it is.)
 
-# %% tags=["exercise:12.7", "nbval-ignore-output"]
+# %% tags=["exercise:12.6", "nbval-ignore-output"]
 def prompts_with(weights, cardinalities, x_num, x_cat):
     d_model, d_hidden = weights["num_project.weight"].shape
     prompt = MyPrompt(cardinalities, d_model, d_hidden)
@@ -739,13 +717,13 @@ class MyPrompt(nn.Module):
         self.num_bias = nn.Parameter(torch.randn(1, d_hidden) / 10)
         self.num_project = nn.Linear(d_hidden, d_model, bias=False)
         # Three more: self.table, self.cat_bias and self.cat_project.
-        raise NotImplementedError("12.7: replace this line")
+        raise NotImplementedError("12.6: replace this line")
 
     def forward(self, x_num: Tensor, x_cat: Tensor) -> Tensor:
-        raise NotImplementedError("12.7: replace this line")
+        raise NotImplementedError("12.6: replace this line")
 
 
-check("12.7", prompts_with)
+check("12.6", prompts_with)
 
 # %% [markdown]
 # Now train a small model. Half of the records reach the encoder empty, so that it
@@ -832,11 +810,11 @@ def impossible(name, model):
 
 # %% [markdown]
 # The next cell trains with your module, or with the course's own affine prompts
-# until 12.7 is solved. The decoder gets a prompt too. Each training run takes 5
+# until 12.6 is solved. The decoder gets a prompt too. Each training run takes 5
 # to 30 seconds.
 
 # %% tags=["nbval-ignore-output"]
-solved = examine("12.7", prompts_with).outcome.is_solved
+solved = examine("12.6", prompts_with).outcome.is_solved
 line = "your line ÷ 90" if solved else "line ÷ 90"
 model = small_model()
 if solved:
@@ -1070,7 +1048,7 @@ assert right > 0.98 and 3 < years_off < 8
 # seventh. In a thousand such crosses the sex is nearly always right, and the age
 # typically 6 years off.
 #
-# ### 12.8 Whose prompt is it?
+# ### 12.7 Whose prompt is it?
 #
 # Try It Yourself · ★★★ · 14 minutes
 #
@@ -1086,14 +1064,14 @@ assert right > 0.98 and 3 < years_off < 8
 # Example: if `prompt_of(age, sex)` is `[2.0 * age, 10.0 * sex]`, as a
 # tensor, and `vector` is `[82.4, 9.0]`, the patient is `(41, 1)`.
 
-# %% tags=["exercise:12.8", "nbval-ignore-output"]
+# %% tags=["exercise:12.7", "nbval-ignore-output"]
 def whose_prompt(
     prompt_of: Callable[[float, int], Tensor], vector: Tensor
 ) -> tuple[int, int]:
-    raise NotImplementedError("12.8: replace this line")
+    raise NotImplementedError("12.7: replace this line")
 
 
-check("12.8", whose_prompt)
+check("12.7", whose_prompt)
 
 # %% [markdown]
 # ## Recap
@@ -1330,7 +1308,7 @@ line = torch.linalg.lstsq(ones, wanted).solution
 best = (ones @ line - wanted).square().mean().item()
 print(" " * 18, "after 20 steps   in the end   on new ages")
 for name, (early, late, tested) in results.items():
-    print(f"{name:>18} {early:14.3f} {late:12.3f} {tested:13.3f}")
+    print(f"{name:>18} {early:14.3f} {late:12.2f} {tested:13.3f}")
 print(f"{'least squares':>18} {best:27.3f}")
 ends = torch.tensor(list(results.values()))[:, 1:]
 assert torch.allclose(ends[:, 0], torch.tensor(best), rtol=0.01)

@@ -63,64 +63,39 @@ check("12.1", numerical_vectors)
 
 
 # %% [markdown]
-# ## 12.2 Project to the width of the model
-#
-# `@` works on the last axis and leaves all axes before it in place. The
-# matrix is stored as `nn.Linear` stores it, (out, in): transpose it.
-
-# %% tags=["answer:12.2", "nbval-ignore-output"]
-def project(vectors, matrix):
-    return vectors @ matrix.T  # (batch, n, d_model)
-
-
-check("12.2", project)
-
-
-# %% [markdown]
-# What `nn.Linear` itself calls:
-
-# %% tags=["alternative:12.2", "nbval-ignore-output"]
-def project(vectors, matrix):
-    return nn.functional.linear(vectors, matrix)
-
-
-check("12.2", project)
-
-
-# %% [markdown]
-# ## 12.3 Offsets of categories
+# ## 12.2 Offsets of categories
 #
 # A feature begins in the table where all features before it end.
 
-# %% tags=["answer:12.3", "nbval-ignore-output"]
+# %% tags=["answer:12.2", "nbval-ignore-output"]
 def table_rows(x_cat, cardinalities):
     offsets = [sum(cardinalities[:f]) for f in range(len(cardinalities))]
     return x_cat + torch.tensor(offsets)  # (batch, n_cat)
 
 
-check("12.3", table_rows)
+check("12.2", table_rows)
 
 
 # %% [markdown]
 # A running sum includes the feature's own cardinality; take it off again.
 
-# %% tags=["alternative:12.3", "nbval-ignore-output"]
+# %% tags=["alternative:12.2", "nbval-ignore-output"]
 def table_rows(x_cat, cardinalities):
     counts = torch.tensor(cardinalities)
     return x_cat + counts.cumsum(0) - counts
 
 
-check("12.3", table_rows)
+check("12.2", table_rows)
 
 
 # %% [markdown]
-# ## 12.4 Combine the prompts
+# ## 12.3 Combine the prompts
 #
 # What is there goes into a list, numerical first, and is joined along the
 # positions. The sum runs over positions too, so a vector of every feature
 # takes part, whichever tensor it came from.
 
-# %% tags=["answer:12.4", "nbval-ignore-output"]
+# %% tags=["answer:12.3", "nbval-ignore-output"]
 def combine(numerical, categorical, combination):
     parts = [numerical, categorical]
     parts = [part for part in parts if part is not None]
@@ -130,13 +105,13 @@ def combine(numerical, categorical, combination):
     return prompts
 
 
-check("12.4", combine)
+check("12.3", combine)
 
 
 # %% [markdown]
 # The alternative adds up each part by itself first.
 
-# %% tags=["alternative:12.4", "nbval-ignore-output"]
+# %% tags=["alternative:12.3", "nbval-ignore-output"]
 def combine(numerical, categorical, combination):
     parts = [p for p in (numerical, categorical) if p is not None]
     if combination == "concat":
@@ -144,16 +119,16 @@ def combine(numerical, categorical, combination):
     return sum(part.sum(1) for part in parts).unsqueeze(1)
 
 
-check("12.4", combine)
+check("12.3", combine)
 
 
 # %% [markdown]
-# ## 12.5 Prepend, and extend the mask
+# ## 12.4 Prepend, and extend the mask
 #
 # Inputs and mask grow by the same number of positions, in front. A prompt
 # is never padding, so its entry is 1.
 
-# %% tags=["answer:12.5", "nbval-ignore-output"]
+# %% tags=["answer:12.4", "nbval-ignore-output"]
 def prepend(prompts, embeddings, attention_mask):
     inputs = torch.cat([prompts, embeddings], dim=1)
     seen = attention_mask.new_ones(prompts.shape[:2])
@@ -161,30 +136,30 @@ def prepend(prompts, embeddings, attention_mask):
     return inputs, mask
 
 
-check("12.5", prepend)
+check("12.4", prepend)
 
 
 # %% [markdown]
 # Padding a tensor in front does the same to the mask.
 
-# %% tags=["alternative:12.5", "nbval-ignore-output"]
+# %% tags=["alternative:12.4", "nbval-ignore-output"]
 def prepend(prompts, embeddings, attention_mask):
     front = (prompts.shape[1], 0)
     mask = nn.functional.pad(attention_mask, front, value=1)
     return torch.hstack([prompts, embeddings]), mask
 
 
-check("12.5", prepend)
+check("12.4", prepend)
 
 
 # %% [markdown]
-# ## 12.6 An age encoder that is not affine
+# ## 12.5 An age encoder that is not affine
 #
 # Each frequency gives one sine and one cosine of the age. The second
 # difference compares a value with the middle of its neighbours: it is 0
 # on a straight line, and a wave leaves the line everywhere.
 
-# %% tags=["answer:12.6", "nbval-ignore-output"]
+# %% tags=["answer:12.5", "nbval-ignore-output"]
 def fourier(ages, frequencies):
     turns = ages[:, None] / 90 * frequencies  # (n, k)
     angles = 2 * math.pi * turns
@@ -193,14 +168,14 @@ def fourier(ages, frequencies):
     return features, before - 2 * middle + after
 
 
-check("12.6", fourier)
+check("12.5", fourier)
 
 
 # %% [markdown]
 # The alternative uses a complex number that turns: its imaginary part is
 # the sine, its real part the cosine.
 
-# %% tags=["alternative:12.6", "nbval-ignore-output"]
+# %% tags=["alternative:12.5", "nbval-ignore-output"]
 def fourier(ages, frequencies):
     angles = torch.outer(ages, 2 * math.pi * frequencies / AGE_SCALE)
     wave = torch.polar(torch.ones_like(angles), angles)
@@ -208,18 +183,19 @@ def fourier(ages, frequencies):
     return features, features.diff(n=2, dim=0)
 
 
-check("12.6", fourier)
+check("12.5", fourier)
 
 
 # %% [markdown]
-# ## 12.7 Your own conditional prompt
+# ## 12.6 Your own conditional prompt
 #
-# `__init__` makes what is learned, `forward` uses it: 12.1 and 12.2 for
-# the age, 12.3, a look-up and 12.2 for the categories, 12.4 for both.
+# `__init__` makes what is learned, `forward` uses it: 12.1 and a projection
+# for the age, 12.2, a look-up and a projection for the categories, 12.3 for
+# both.
 # `nn.Parameter` is what makes an optimizer see a tensor. The offsets are
 # no parameter: they are known, and a buffer goes wherever the module goes.
 
-# %% tags=["answer:12.7", "nbval-ignore-output"]
+# %% tags=["answer:12.6", "nbval-ignore-output"]
 def prompts_with(weights, cardinalities, x_num, x_cat):
     d_model, d_hidden = weights["num_project.weight"].shape
     prompt = MyPrompt(cardinalities, d_model, d_hidden)
@@ -249,14 +225,14 @@ class MyPrompt(nn.Module):
         return torch.cat([age, categories], dim=1)
 
 
-check("12.7", prompts_with)
+check("12.6", prompts_with)
 
 
 # %% [markdown]
 # In the lesson, the next cells put this module into the model. The
 # alternative writes `forward` with the functions of the exercises.
 
-# %% tags=["alternative:12.7", "nbval-ignore-output"]
+# %% tags=["alternative:12.6", "nbval-ignore-output"]
 def prompts_with(weights, cardinalities, x_num, x_cat):
     d_model, d_hidden = weights["num_project.weight"].shape
     prompt = MyPrompt(cardinalities, d_model, d_hidden)
@@ -289,18 +265,18 @@ class MyPrompt(nn.Module):
         )
 
 
-check("12.7", prompts_with)
+check("12.6", prompts_with)
 
 
 # %% [markdown]
-# ## 12.8 Whose prompt is it?
+# ## 12.7 Whose prompt is it?
 #
 # All prompts of a sex lie on one line, and both lines have the same step for
 # a year. Two prompts give the step, one more gives the other line. The point
 # of a line that is nearest to the vector is found by a dot product; noise
 # across the line does not touch it. The sex is that of the nearer line.
 
-# %% tags=["answer:12.8", "nbval-ignore-output"]
+# %% tags=["answer:12.7", "nbval-ignore-output"]
 def whose_prompt(prompt_of, vector):
     start = prompt_of(0, 0)
     slope = (prompt_of(90, 0) - start) / 90  # a year
@@ -315,7 +291,7 @@ def whose_prompt(prompt_of, vector):
     return age, sex
 
 
-check("12.8", whose_prompt)
+check("12.7", whose_prompt)
 
 
 # %% [markdown]
@@ -323,7 +299,7 @@ check("12.8", whose_prompt)
 # nearest. Neither works with waves: there three prompts say little about the
 # others.
 
-# %% tags=["alternative:12.8", "nbval-ignore-output"]
+# %% tags=["alternative:12.7", "nbval-ignore-output"]
 def whose_prompt(prompt_of, vector):
     young, old, other = prompt_of(0, 0), prompt_of(90, 0), prompt_of(0, 1)
     share = torch.linspace(0, 1, 91)[:, None]
@@ -334,4 +310,4 @@ def whose_prompt(prompt_of, vector):
     return age, sex
 
 
-check("12.8", whose_prompt)
+check("12.7", whose_prompt)

@@ -1,4 +1,4 @@
-"""A model's prompt that costs money to ask for: whose a vector is, is asked in exercise 12.8."""
+"""A model's prompt that costs money to ask for: whose a vector is, is asked in exercise 12.7."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a learner's prompt module with known weights: what exercise 12.7 compares."""
+"""Runs a learner's prompt module with known weights: what exercise 12.6 compares."""
 
 from __future__ import annotations
 

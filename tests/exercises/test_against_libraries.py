@@ -95,7 +95,7 @@ def prompts_of_the_library(
 
 
 def test_the_conditional_prompt_is_the_librarys() -> None:
-    exercise = find_exercise("12.7")
+    exercise = find_exercise("12.6")
     assert isinstance(exercise, Exercise)
     for probe in exercise.probes(0):
         prompts = exercise.worked_answer(*probe)["prompts"]
@@ -153,7 +153,6 @@ LIBRARY: dict[str, Callable[..., Any]] = {
     "11.1": attention,
     "11.3": bart_embedding,
     "11.5": bart_parameters,
-    "12.2": functional.linear,
     "15.1": cosine_rate,
     "15.3": scaled,
     "15.4": clipped,

@@ -30,7 +30,7 @@ PAIRS = {
     "09.1": ("forgets_the_clamp", "rounds"),
     "10.1": ("sorts_everything", "in_percent"),
     "11.1": ("no_scale", "returns_the_weights"),
-    "12.5": ("prompt_last", "zeros_for_prompts"),
+    "12.4": ("prompt_last", "zeros_for_prompts"),
     "13.2": ("bound_belongs_below", "counts_from_one"),
     "14.2": ("mean_over_the_vocabulary", "opposite_sign"),
     "15.1": ("begins_at_zero", "rises_again"),

@@ -17,17 +17,17 @@ WRONG = [  # exercise, change of the worked answer, misconception or words of th
      "renormalised"),
     ("11.2", {"return causal & real": "return causal & real & real[:, None]"},
      "hides_the_rows_of_padding"),
-    ("12.4", {"return prompts": "return None if None in (numerical, categorical) else prompts"},
+    ("12.3", {"return prompts": "return None if None in (numerical, categorical) else prompts"},
      "none_where_one_is_missing"),
-    ("12.7", {"num_weight = nn.Parameter(torch.randn(1, d_hidden) / 10)":
+    ("12.6", {"num_weight = nn.Parameter(torch.randn(1, d_hidden) / 10)":
               "num_weight = nn.Parameter(torch.ones(1, d_hidden))",
               "num_bias = nn.Parameter(torch.randn(1, d_hidden) / 10)":
               "num_bias = nn.Parameter(torch.ones(1, d_hidden))",
               "self.table =": "nn.init.ones_(self.num_project.weight)\n        self.table ="},
      "equal_initial_values"),
-    ("12.7", {"torch.zeros(n_cat, d_hidden)": "torch.zeros(n_cat, d_hidden), requires_grad=False"},
+    ("12.6", {"torch.zeros(n_cat, d_hidden)": "torch.zeros(n_cat, d_hidden), requires_grad=False"},
      "['a gradient reaches']['cat_bias']"),
-    ("12.7", {"(n_cat, d_hidden)": "(1, d_hidden)"}, "['shapes']['cat_bias']"),
+    ("12.6", {"(n_cat, d_hidden)": "(1, d_hidden)"}, "['shapes']['cat_bias']"),
     ("13.4", {"sums = embeddings": "sums = embeddings.detach()"}, "detached"),
     ("14.3", {"losses[labels != -100].sum()": "(losses * (labels != -100)).sum()"},
      "nothing_times_a_loss_that_is_nan"),
@@ -37,9 +37,9 @@ WRONG = [  # exercise, change of the worked answer, misconception or words of th
 RIGHT = [  # exercise, change, words of the remark
     ("11.1", {"-math.inf": "-1e4"}, "large negative number"),
     ("11.1", {"-math.inf": "torch.finfo(scores.dtype).min"}, None),
-    ("12.3", {"x_cat + torch.tensor(offsets)": "(x_cat + torch.tensor(offsets)).to(torch.uint8)"},
+    ("12.2", {"x_cat + torch.tensor(offsets)": "(x_cat + torch.tensor(offsets)).to(torch.uint8)"},
      "narrow type"),
-    ("12.7", {"self.table =": "nn.init.zeros_(self.num_project.weight)\n        self.table ="},
+    ("12.6", {"self.table =": "nn.init.zeros_(self.num_project.weight)\n        self.table ="},
      None),
     ("13.2", {"sum(dim=1)": "sum(dim=1, dtype=torch.uint8)"}, "narrow type"),
     ("13.5", {"differs)\n": "torch.tensor(differs))\n"}, None),
@@ -50,7 +50,7 @@ RIGHT = [  # exercise, change, words of the remark
 ]  # fmt: skip
 
 MISLEADING = [  # exercise, change, words that are not true of it
-    ("12.6", {"2 * middle + after": "2 * middle + after.abs()"}, "times the right one"),
+    ("12.5", {"2 * middle + after": "2 * middle + after.abs()"}, "times the right one"),
     ("11.1", {"    if mask": "    mask = torch.ones(scores.shape).tril().bool()\n    if mask"},
      "padding"),
 ]  # fmt: skip
@@ -104,19 +104,19 @@ def test_a_right_answer_passes(
 def test_a_prompt_that_begins_with_no_finite_number_does_not_pass(
     change: dict[str, str], named: str, value: str
 ) -> None:
-    source = worked_answer("12.7")
+    source = worked_answer("12.6")
     for old, new in change.items():
         assert old in source
         source = source.replace(old, new.format(f"float('{value}')"))
     for seed in range(3):
-        result = examine("12.7", as_function("12.7", source), seed=seed)
+        result = examine("12.6", as_function("12.6", source), seed=seed)
         assert result.outcome is Outcome.ERROR, str(result)
         assert "not finite numbers" in result.message
         assert dict(result.details)["raised"].endswith(f"at the start: {named}")
 
 
 def test_a_mistake_in_a_module_shows_the_learners_own_line() -> None:
-    source = changed(worked_answer("12.7"), {"self.table(rows)": "self.tabel(rows)"})
-    result = examine("12.7", as_function("12.7", source), seed=1)
+    source = changed(worked_answer("12.6"), {"self.table(rows)": "self.tabel(rows)"})
+    result = examine("12.6", as_function("12.6", source), seed=1)
     assert result.outcome is Outcome.ERROR
     assert "self.tabel(rows)" in dict(result.details)["your line"]

@@ -1,4 +1,4 @@
-"""The prompt that exercise 12.8 asks for counts its calls, and is what it says."""
+"""The prompt that exercise 12.7 asks for counts its calls, and is what it says."""
 
 import copy
 
@@ -81,7 +81,7 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_another_idea_of_near_is_refused(name: str):
-    assert not examine("12.8", WRONG[name], seed=1).outcome.is_solved
+    assert not examine("12.7", WRONG[name], seed=1).outcome.is_solved
 
 
 def test_trying_every_age_costs_too_much():
@@ -89,7 +89,7 @@ def test_trying_every_age_costs_too_much():
         tried = [((prompt_of(a, s) - vector).norm().item(), a, s) for a in AGES for s in (0, 1)]
         return min(tried)[1:]
 
-    result = examine("12.8", whose_prompt, seed=1)
+    result = examine("12.7", whose_prompt, seed=1)
     assert not result.outcome.is_solved
     assert f"{MOST_CALLS} are paid for" in str(result)
     assert f"more than {MOST_CALLS} prompts" in result.message
@@ -98,7 +98,7 @@ def test_trying_every_age_costs_too_much():
 @pytest.mark.parametrize("kind", [tuple, list, torch.tensor])
 def test_the_nearest_of_all_is_right_in_any_container(kind):
     nearest = by(lambda away: away.norm().item())
-    result = examine("12.8", lambda *args: kind(nearest(*args)), seed=1)
+    result = examine("12.7", lambda *args: kind(nearest(*args)), seed=1)
     assert result.outcome.is_solved
 
 
@@ -116,7 +116,7 @@ def sex_at(age):
 @pytest.mark.parametrize("age", [45, 90])
 def test_the_sex_before_the_age_has_its_own_words(age: int):
     for seed in range(3):
-        result = examine("12.8", sex_at(age), seed=seed)
+        result = examine("12.7", sex_at(age), seed=seed)
         assert not result.outcome.is_solved
         assert "You chose the sex before you knew the age" in result.message, str(result)
 
@@ -135,7 +135,7 @@ def test_a_single_number_has_its_own_words(place):
         return min(found)[1:]
 
     for seed in range(3):
-        result = examine("12.8", whose_prompt, seed=seed)
+        result = examine("12.7", whose_prompt, seed=seed)
         assert not result.outcome.is_solved
         assert "the age off a single number" in result.message, str(result)
 
@@ -150,9 +150,9 @@ def test_a_single_number_has_its_own_words(place):
     ],
 )
 def test_a_wrong_prompt_shows_what_differs_alone(name: str, entry: str):
-    exercise = find_exercise("12.7")
+    exercise = find_exercise("12.6")
     wrong = exercise.changed_answer(exercise.misconceptions[name].changes[0])
-    details = dict(examine("12.7", wrong, seed=1).details)
+    details = dict(examine("12.6", wrong, seed=1).details)
     assert details["expected"] != details["got"]
     for label in ("expected", "got"):
         assert details[label].startswith(f"{{'{entry}': ")

@@ -40,31 +40,7 @@ NUMERICAL = Exercise(
 )
 
 
-# 12.2 Project to the width of the model
-
-
-def _fresh_projection(rng: random.Random) -> Arguments:
-    batch, n, d_hidden, d_model = (rng.randint(1, 3) for _ in range(4))
-    return numbers(rng, batch, n, d_hidden), numbers(rng, d_model, d_hidden)
-
-
-PROJECT = Exercise(
-    id="12.2",
-    chosen=(
-        (tensor([[[1.0, 2.0]], [[3.0, -1.0]]]), tensor([[1.0, 0.0], [0.5, -1.0], [2.0, 1.0]])),
-        (tensor([[[1.0, 2.0], [0.0, 1.0]]]), tensor([[1.0, 3.0], [-2.0, 0.5]])),
-        (
-            tensor([[[1.0, 2.0, 3.0], [0.5, -1.0, 1.0]], [[2.0, 0.0, 1.0], [1.0, 1.0, 1.0]]]),
-            tensor([[1.0, -2.0, 0.5], [3.0, 0.0, 1.0]]),
-        ),
-        (tensor([[[2.0, -3.0]]]), tensor([[1.0, 4.0], [0.0, 1.0], [1.0, 1.0]])),
-    ),
-    fresh=_fresh_projection,
-    tolerance=FLOAT32,
-)
-
-
-# 12.3 Offsets of categories
+# 12.2 Offsets of categories
 
 
 def _fresh_categories(rng: random.Random) -> Arguments:
@@ -74,7 +50,7 @@ def _fresh_categories(rng: random.Random) -> Arguments:
 
 
 OFFSETS = Exercise(
-    id="12.3",
+    id="12.2",
     chosen=(
         (tensor([[0, 0, 0], [1, 5, 2]]), [2, 6, 3]),
         (tensor([[1], [0]]), [2]),
@@ -87,7 +63,7 @@ OFFSETS = Exercise(
 )
 
 
-# 12.4 Combine the prompts
+# 12.3 Combine the prompts
 
 
 def _fresh_prompts(rng: random.Random) -> Arguments:
@@ -104,7 +80,7 @@ _TWO = tensor([[[0.1, 0.2], [5.0, 6.0]], [[0.3, 0.4], [7.0, 8.0]]])
 _TWO_MORE = tensor([[[1.0, 2.0], [-1.0, 3.0]], [[3.0, 4.0], [-2.0, 5.0]]])
 
 COMBINE = Exercise(
-    id="12.4",
+    id="12.3",
     chosen=(
         (_AGE, _SEX, "concat"),
         (_AGE, _SEX, "sum"),
@@ -122,7 +98,7 @@ COMBINE = Exercise(
 )
 
 
-# 12.5 Prepend, and extend the mask
+# 12.4 Prepend, and extend the mask
 
 
 def _fresh_sequence(rng: random.Random) -> Arguments:
@@ -133,7 +109,7 @@ def _fresh_sequence(rng: random.Random) -> Arguments:
 
 
 PREPEND = Exercise(
-    id="12.5",
+    id="12.4",
     chosen=(
         (tensor([[[9.0, 8.0]]]), tensor([[[1.0, 2.0], [3.0, 4.0]]]), tensor([[1, 0]])),
         (
@@ -154,7 +130,7 @@ PREPEND = Exercise(
 )
 
 
-# 12.6 An age encoder that is not affine
+# 12.5 An age encoder that is not affine
 
 
 def _fresh_ages(rng: random.Random) -> Arguments:
@@ -165,7 +141,7 @@ def _fresh_ages(rng: random.Random) -> Arguments:
 
 
 FOURIER = Exercise(
-    id="12.6",
+    id="12.5",
     chosen=(
         (tensor([40.0, 50.0, 60.0]), tensor([0.5, 1.0])),
         (tensor([0.0, 22.5, 45.0, 67.5, 90.0]), tensor([0.5, 1.0, 2.0])),
@@ -177,7 +153,7 @@ FOURIER = Exercise(
 )
 
 
-# 12.7 Your own conditional prompt
+# 12.6 Your own conditional prompt
 
 
 def _some_weights(
@@ -203,19 +179,24 @@ def _fresh_patients(rng: random.Random) -> Arguments:
 
 
 def _chosen_patients(
-    cardinalities: list[int], ages: list[list[float]], rows: list[list[int]], seed: int
+    cardinalities: list[int],
+    ages: list[list[float]],
+    rows: list[list[int]],
+    seed: int,
+    d_model: int = 3,
 ) -> Arguments:
-    weights = _some_weights(random.Random(seed), cardinalities, 2, 3)
+    weights = _some_weights(random.Random(seed), cardinalities, 2, d_model)
     return weights, cardinalities, tensor(ages), tensor(rows)
 
 
 CONDITIONAL_PROMPT = Exercise(
-    id="12.7",
+    id="12.6",
     chosen=(
         _chosen_patients([2], [[65.0]], [[1]], 0),
         _chosen_patients([2], [[0.0], [90.0]], [[0], [1]], 1),
         _chosen_patients([2, 3], [[40.5]], [[1, 2]], 2),
         _chosen_patients([3, 2, 2], [[12.0], [81.0]], [[2, 1, 0], [0, 1, 1]], 3),
+        _chosen_patients([2, 3], [[33.0]], [[0, 2]], 4, d_model=2),  # as wide as what is hidden
     ),
     fresh=_fresh_patients,
     fresh_inputs=12,
@@ -223,7 +204,7 @@ CONDITIONAL_PROMPT = Exercise(
 )
 
 
-# 12.8 Whose prompt is it?
+# 12.7 Whose prompt is it?
 
 
 def _logged(
@@ -254,7 +235,7 @@ _SLOW_FIRST = [0.1, 1.1, -0.7]
 _ACROSS = [[2.0, 8.0, -1.0], [2.5, -7.0, 3.0]]
 
 WHOSE_PROMPT = Exercise(
-    id="12.8",
+    id="12.7",
     chosen=(
         _logged(_THREE, _SLOW_FIRST, 41, 1, [0.9, 0.2, 0.3]),
         _logged(_THREE, _SLOW_FIRST, 72, 0, [-0.7, 0.3, 0.4]),
@@ -278,7 +259,6 @@ WHOSE_PROMPT = Exercise(
 
 EXERCISES = (
     NUMERICAL,
-    PROJECT,
     OFFSETS,
     COMBINE,
     PREPEND,
