@@ -55,11 +55,12 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from statistics import fmean
-from textwrap import shorten
+from textwrap import fill, shorten
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from matplotlib.colors import ListedColormap
 from scipy.spatial import cKDTree
 from scipy.special import rel_entr
 from torch import Tensor
@@ -310,29 +311,47 @@ if not real:
         assert [round(100 * share, 1) for share in told] == [8.3, 36.5]
 
 
-# %% tags=["nbval-ignore-output"]
-def draw_questions(questions):
-    rows, fills, notes = {}, {}, {}
+# %% tags=["hide-input"]
+# set-up: a table of questions and cohorts
+def draw_questions(questions, title):
+    names = [*questions[0].values, "real patients"]
+    numbers, kinds, said = [], [], []
     for q in questions:
-        row = f"{q.asked}\n{q.measure}"
-        rows[row] = [
-            f"{name} {q.form.format(value)}{' ✗' * (name in q.off)}"
-            for name, value in q.values.items()
-        ]
-        fills[row] = [
-            "trap" if name in q.off else "encoder" for name in q.values
-        ]
-        notes[row] = f"real: {q.form.format(q.real)}"
-    return draw_strips(
-        rows,
-        "Which cohort is like real patients, and in what?",
-        "✗: farther from real patients than chance explains",
-        fills=fills,
-        notes=notes,
+        values = q.values | {names[-1]: q.real}
+        crosses = {name: " ✗" if name in q.off else "" for name in names}
+        row = [q.form.format(values[k]) + crosses[k] for k in names]
+        listed = ", ".join(map(" ".join, zip(names, row, strict=True)))
+        said.append(f"{q.asked} ({q.measure}): {listed}.")
+        numbers.append(row)
+        kinds.append([int(name in q.off) for name in names[:-1]] + [2])
+    picture, axes = blank_chart(
+        title,
+        " ".join(said),
+        "✗ and colour: farther from real patients than chance explains",
+        height=1.1 + 0.46 * len(questions),
     )
+    fills = ListedColormap(["#b8dce0", "#f6d5c3", "#eceef1"])
+    axes.pcolormesh(kinds, cmap=fills, edgecolors="white", linewidth=5)
+    for (row, column), kind in np.ndenumerate(kinds):
+        weight = "bold" if kind == 1 else "normal"
+        axes.text(
+            column + 0.5, row + 0.5, numbers[row][column],
+            size=9.5, weight=weight, ha="center", va="center",
+        )  # fmt: skip
+    axes.set_xticks(np.arange(len(names)) + 0.5, names, weight="bold")
+    axes.set_yticks(
+        np.arange(len(questions)) + 0.5,
+        [f"{q.asked}\n{q.measure}" for q in questions],
+    )
+    axes.xaxis.tick_top()
+    axes.invert_yaxis()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return picture
 
 
-draw_questions(questions)
+# %% tags=["nbval-ignore-output"]
+draw_questions(questions, "Which of 3 cohorts is like real patients?")
 
 # %% [markdown]
 # Read the third row first. Of the codes in a real patient's later visits, 36.5% stood in
@@ -389,18 +408,21 @@ said = [
 picture, panels = blank_chart(
     "How many codes do top-k and top-p keep?",
     " ".join(said),
-    "The probabilities of the 80 likeliest codes, for k = 20 and p = 0.9",
+    "The 80 likeliest codes, for k = 20 and p = 0.9. Dark: kept by both."
+    " Each panel has its own scale.",
     columns=2,
 )
 for axes, (name, p) in zip(panels, steps.items()):
-    axes.bar(range(1, 81), p[:80], color="#b8dce0")
-    axes.axvline(20.5, color="#2d708e", linestyle="--", label="top-k")
     end = ends[name]
-    axes.axvline(end + 0.5, color="black", linestyle=":", label="top-p")
-    axes.set_title(name, size=9)
-    axes.set_xlabel(f"rank; top-k: {p[:20].sum():.0%}, top-p: {end} codes")
+    kept = min(20, end)
+    axes.bar(range(1, 81), p[:80], color="#c9ced6", linewidth=0)
+    axes.bar(range(1, kept + 1), p[:kept], color="#2d708e", linewidth=0)
+    by_k, by_p = f"top-k keeps {p[:20].sum():.0%}", f"top-p: {end} codes"
+    axes.axvline(20.5, color="black", linestyle="--", label=by_k)
+    axes.axvline(end + 0.5, color="black", linestyle=":", label=by_p)
+    axes.set(title=name, xlabel="code, by rank")
     axes.yaxis.set_major_formatter("{x:.0%}")
-    axes.legend(frameon=False)
+    axes.legend()
 picture
 
 
@@ -541,28 +563,37 @@ m = (p + q) / 2
 adds = (rel_entr(p, m) + rel_entr(q, m)) / math.log(4)  # in bits
 most = adds.argsort()[::-1][:6]
 rest = adds.sum() - adds[most].sum()
-named = {
-    i: shorten(code_in_words(codes[i]), 60, placeholder=" …")
+named = [
+    fill(code_in_words(codes[i]), 32, max_lines=2, placeholder=" …")
     for i in most
-}
+]
+said = [
+    f"{icd9.dotted(codes[i])} {p[i]:.1%} and {q[i]:.1%},"
+    f" adds {adds[i]:.4f}"
+    for i in most
+]
 
 # %% tags=["nbval-ignore-output"]
-draw_bars(
-    {
-        named[i]: {"held-out patients": p[i], "all three settings": q[i]}
-        for i in most
-    },
+picture, axes = blank_chart(
     f"Which codes add most to the {adds.sum():.3f} bits?",
-    f"Shares of all codes, {third:,} patients each; in bits what a code"
-    f" adds. The {len(codes) - 6} others add {rest:.3f}. The root of the"
-    f" sum is {math.sqrt(adds.sum()):.3f}.",
-    inner="key",
-    form="{:.1%}",
-    notes={
-        (named[i], "all three settings"): f"adds {adds[i]:.4f}"
-        for i in most
-    },
+    f"Shares of all codes, held out and synthetic: {'; '.join(said)}.",
+    f"Grey: {third:,} held-out patients; blue: C, all three settings; a"
+    f" tick half way. {len(codes) - 6} others add {rest:.3f}; the root of"
+    f" the sum is {math.sqrt(adds.sum()):.3f}.",
+    height=4.0,
 )
+y = np.arange(len(most))
+held_out_bars = axes.barh(y - 0.2, p[most], 0.4, color="#b0b6bf")
+synthetic_bars = axes.barh(y + 0.2, q[most], 0.4, color="#2d708e")
+axes.bar_label(held_out_bars, fmt=" {:.1%}", size=8)
+axes.bar_label(synthetic_bars, fmt=" {:.1%}", size=8)
+axes.plot(m[most], y, "k|", markersize=22)
+for place, i in enumerate(most):
+    where = {"xycoords": ("axes fraction", "data"), "va": "center"}
+    axes.annotate(f"adds {adds[i]:.4f} bits", (1.02, place), **where)
+axes.set_yticks(y, named)
+axes.set(xticks=[], ylim=(5.6, -0.6), xmargin=0.12)
+picture
 
 
 # %% [markdown]
@@ -735,23 +766,34 @@ empty = perplexity_with(Corruption(p_empty=1.0), some)
 # check: a leak
 assert real or (leak < 3 and empty > 10)
 
+# %% tags=["hide-input"]
+# set-up: codes a to k of three visits, and what is read of them
+visits = ["visit 1", None, None, "visit 2", *[None] * 4, "visit 3"]
+strips = {"record": [*visits, None, None]}
+strips |= dict.fromkeys(("all visits", "the past"), list("abcdefghijk"))
+fills = {
+    "record": ["paper"] * 11,
+    "all visits": ["encoder"] * 5 + ["trap"] * 6,
+    "the past": ["encoder"] * 5 + ["quiet"] * 6,
+}
+
 # %% tags=["nbval-ignore-output"]
-visits = ["visit 1", "visit 2", "visit 3"]
 draw_strips(
-    {"all visits": visits, "the past": visits},
-    "What may a model read while it scores visit 2?",
-    "All visits are read if the encoder gets the clean record.",
-    fills={
-        "all visits": ["encoder", "trap", "trap"],
-        "the past": ["encoder", "special", "quiet"],
-    },
-    under={
-        "all visits": ["read", "read and scored", "read too early"],
-        "the past": ["read", "scored code by code", "hidden"],
-    },
+    strips,
+    "What may a model read while it scores code f?",
+    "All is read if the encoder gets the clean record. Perplexity of a"
+    f" code, {len(some)} patients",
+    fills=fills,
+    marked={"all visits": [5], "the past": [5]},
     notes={
         "all visits": f"perplexity {leak:.1f}",
         "the past": f"perplexity {empty:.1f}",
+    },
+    key={
+        "encoder": "read",
+        "trap": "read too early",
+        "quiet": "hidden",
+        "framed": "scored",
     },
 )
 
@@ -865,18 +907,20 @@ for name, pair in planes.items():
 picture, panels = blank_chart(
     "Whose nearest neighbour is of one's own kind?",
     "; ".join(f"{n}: accuracy {of:.2f}" for n, of in accuracy.items()),
-    "Grey dots: real patients; blue: synthetic ones. A line leads from"
-    " each to the nearest.",
+    "Dark dots: real patients; open diamonds: synthetic ones. A line leads"
+    " from each to the nearest.",
+    height=3.2,
     columns=3,
 )
 for axes, (name, (real_ones, made)) in zip(panels, planes.items()):
     both = np.concatenate([real_ones, made])
     for one, other in zip(both, both[nearest[name]]):
-        axes.plot(*zip(one, other), "-", color="#b0b6bf", linewidth=1)
-    axes.plot(*real_ones.T, "o", color="#5c6470", markersize=4)
-    axes.plot(*made.T, "D", color="#2d708e", markersize=3)
-    axes.set(xticks=[], yticks=[], xlabel=f"accuracy {accuracy[name]:.2f}")
-    axes.set_title(name, size=9)
+        axes.plot(*zip(one, other), "-", color="#5c6470", linewidth=1)
+    axes.plot(*real_ones.T, "o", color="#1f2430", markersize=4.5)
+    axes.plot(*made.T, "D", color="#2d708e", mfc="white", markersize=4.5)
+    axes.set(xticks=[], yticks=[], title=name)
+    axes.set_xlabel(f"accuracy {accuracy[name]:.2f}", weight="bold")
+    axes.spines[:].set_visible(True)
 picture
 
 
@@ -982,7 +1026,6 @@ with tempfile.TemporaryDirectory() as folder:
 # %% tags=["hide-input"]
 # the rows that are drawn
 codes_row = report.measures["code distribution JS divergence"]
-against = len(held_out), min(len(cohort), len(learned_from))
 shown = (
     "code distribution JS divergence",
     "impossible codes",
@@ -1300,35 +1343,40 @@ patient = next(filter(tells_much, hospital.test))
 # %% tags=["nbval-ignore-output"]
 copied = copied_visit(better.model, better.tokenizer, patient)
 codes, earlier = copied.codes, copied.earlier
+had_before = np.isin(codes, earlier)
+of_old, of_new = copied.copied[had_before], copied.copied[~had_before]
 said = [
     f"{icd9.dotted(code)} {share:.2f}"
-    + (", had before" if code in earlier else "")
     for code, share in zip(codes, copied.copied)
 ]
 its_words = [
     shorten(code_in_words(code), 36, placeholder=" …") for code in codes
 ]
-new_visit = np.flatnonzero(np.diff(copied.visit_of)) + 0.5
+same = np.array([[code == other for other in earlier] for code in codes])
+earlier_ones = [icd9.dotted(code) for code in earlier]
+new_visit = copied.visit_of.index(2)
+looks = {"cmap": "Blues", "vmin": 0, "vmax": 1, "edgecolors": "#dfe3e8"}
 
 # %% tags=["nbval-ignore-output"]
 picture, (places, bars) = blank_chart(
     "Which codes of the last visit are copied, and from where?",
-    f"How likely each code is copied: {'; '.join(said)}.",
-    "The darker, the likelier from there. Crosses mark the same code.",
+    f"How likely each code is copied: {', '.join(said)}. On average"
+    f" {of_old.mean():.2f} if had before, {of_new.mean():.2f} if new.",
+    "The darker, the likelier it is copied from there; a frame: the same"
+    " code",
     columns=2,
     sharey=True,
     width_ratios=(4, 1),
 )
-places.imshow(copied.shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-same = np.array([[code == other for other in earlier] for code in codes])
-places.plot(*same.nonzero()[::-1], "x", color="#b3400e")
-places.set_xticks(range(len(earlier)), map(icd9.dotted, earlier))
-places.tick_params(axis="x", rotation=90)
-places.set_yticks(range(len(codes)), its_words)
-places.vlines(new_visit, -0.5, len(codes) - 0.5, "black")
-places.set_xlabel("codes of earlier visits; a line where a visit begins")
-bars.barh(range(len(codes)), copied.copied, color="#2d708e")
-bars.set(xlim=(0, 1), xlabel="copied at all")
+places.pcolormesh(copied.shares, **looks)
+for y, x in zip(*same.nonzero()):
+    places.plot([x, x, x + 1, x + 1, x], [y, y + 1, y + 1, y, y], "k-")
+places.axvline(new_visit, color="black", linewidth=2.5)
+places.set_xticks(np.arange(len(earlier)) + 0.5, earlier_ones, rotation=90)
+places.set_xlabel("left of the line: visit 1; right of it: visit 2")
+places.set(yticks=np.arange(len(codes)) + 0.5, yticklabels=its_words)
+bars.barh(np.arange(len(codes)) + 0.5, copied.copied, color="#2d708e")
+bars.set(xlim=(0, 1), ylim=(len(codes), 0), xlabel="copied at all")
 picture
 
 
@@ -1564,7 +1612,10 @@ if not real:
     assert abs(given_away["C"] - given_away["E"]) < 0.02
 
 # %% tags=["nbval-ignore-output"]
-draw_questions(questions)
+n_all = len(cohorts)
+draw_questions(
+    questions, f"Which of {n_all} cohorts is like real patients?"
+)
 
 
 # %% [markdown]

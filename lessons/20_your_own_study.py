@@ -101,19 +101,31 @@ example = (solved or to_choose)[0]
 print(f"{who(example)}; one of these codes is lost:")
 for code in example.others:
     print(f"   {code_in_words(code, example.system)}")
+
+# %% tags=["hide-input"]
+# set-up: the ten suggestions in words, and how likely each is
 logits = trained[best].scores([example])[0].softmax(dim=0).tolist()
 chances = dict(zip(trained[best].codes, logits))
 named = {
     c: shorten(code_in_words(c, example.system), 38, placeholder=" …")
     for c in suggestions(trained[best], example)
 }
-draw_bars(
+
+# %% tags=["nbval-ignore-output"]
+places = {code: place for place, code in enumerate(named, start=1)}
+note = f"place {places.get(example.lost)} of 10: the lost code"
+picture = draw_bars(
     {words: chances[code] for code, words in named.items()},
-    "Which code was lost? Ten suggestions",
-    "The probability that the network gives to each code",
+    f"{who(example)}: which code was lost? Ten suggestions",
+    f"{len(example.others)} codes are left. The probability that the"
+    " network gives to each other code; green: the lost one.",
     form="{:.1%}",
-    notes={named[c]: "the lost code" for c in named if c == example.lost},
+    notes={named[code]: note for code in named if code == example.lost},
 )
+for code, bar in zip(named, picture.axes[0].patches):
+    if code == example.lost:
+        bar.set_facecolor("#7ad151")
+picture
 
 # %% [markdown]
 # (This case was picked because it works. About two in three do not.)
@@ -164,6 +176,13 @@ if not real:
     as_far = sum(group > lead - 0.001 for group in of_groups)
     print(f"A is ahead in {a_wins} of 40 groups, B in {b_wins};", end=" ")
     print(f"A leads by {lead:.0%} or more in {as_far}")
+    points = Counter(round(100 * group) for group in of_groups)
+    who_leads = (
+        f"A is ahead in {a_wins} of 40 groups, B in {b_wins}, and"
+        f" {40 - a_wins - b_wins} have no difference; A's lead goes from"
+        f" {min(points):+} to {max(points):+} points, and was"
+        f" {100 * lead:+.0f} in the first group"
+    )
 if tiny:
     assert min(a_wins, b_wins) > 5 and high - low < 0.03
     assert SEED or (a_wins > b_wins and as_far < 6)
@@ -171,19 +190,23 @@ if tiny:
 # %% tags=["nbval-ignore-output"]
 picture = None
 if not real:
-    points = Counter(round(100 * group) for group in of_groups)
     picture, axes = blank_chart(
         "Who is ahead in other groups of patients?",
-        f"A is ahead in {a_wins} of 40 groups and B in {b_wins}; its lead"
-        f" goes from {min(points):+} to {max(points):+} points, and was"
-        f" {100 * lead:+.0f} in the first group.",
-        "How many groups of 100 patients there are with each lead of A",
+        f"A dot each: {who_leads}.",
+        "A dot for each group of 100 patients",
+        height=2.4,
     )
-    axes.bar(list(points), points.values(), color="#2d708e")
-    axes.axvline(0, color="black")
-    axes.axvline(100 * lead, color="black", linestyle=":")
-    axes.text(100 * lead, 6, "the first group ", ha="right")
-    axes.set(xlabel="A minus B, in points", ylabel="groups", ylim=(0, 7))
+    for x, n in points.items():
+        colour = "#2d708e" if x > 0 else "#440154" if x < 0 else "white"
+        axes.plot([x] * n, range(1, n + 1), "o", color=colour, mec="black")
+    axes.axvline(0, color="black", zorder=0)
+    first = {"color": "black", "linestyle": ":", "zorder": 0}
+    axes.axvline(100 * lead, label="the first group", **first)
+    top = max(points.values()) + 1
+    axes.text(-0.3, top, "B ahead", ha="right")
+    axes.text(0.3, top, "A ahead")
+    axes.set(xlabel="A minus B, in points", yticks=[], ylim=(0, top))
+    axes.legend(loc="upper left")
 picture
 
 # %% [markdown]
@@ -307,10 +330,14 @@ chosen_by = {
 draw_dots(
     {f"{steps} steps": of_it for steps, of_it in chosen_by.items()},
     "How many steps should the network train?",
-    "A dot for each seed: the share of lost codes found, of the validation"
-    " patients. A line: the mean.",
+    "A dot for each seed, a line at the mean",
+    across="share of lost codes found, of the validation patients",
     form="{:.1%}",
     mark="mean",
+    notes={
+        f"{steps} steps": f"mean {fmean(of_it):.1%}"
+        for steps, of_it in chosen_by.items()
+    },
 )
 
 # %% tags=["hide-input"]
@@ -417,20 +444,32 @@ study["limits"] = [
 examine("20.1", study)
 
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["hide-input"]
+# set-up: a drawing of the scores of a study
 def draw_comparison(form, *others, number="{:.1%}"):
     """Draw the scores of a study, and those of other baselines."""
-    rivals = (form["model"], form["baseline"], *others)
-    asked = form["question"]
+    asked, baselines = form["question"], [form["baseline"], *others]
+    rivals = [form["model"], *baselines]
+    best = max if asked["better"] == "higher" else min
+    ranges = {}
+    for one in rivals:
+        low, high = min(one["scores"]), max(one["scores"])
+        ends = [number.format(end) for end in (low, high)]
+        ranges[one["name"]] = " to ".join(ends) if low < high else ends[0]
     return draw_dots(
         {one["name"]: one["scores"] for one in rivals},
-        f"Which has the {asked['better']} {asked['measure']}?",
-        "A dot for each seed, and a bar from the lowest to the highest",
+        f"Does the model beat this baseline: {baselines[-1]['name']}?",
+        "A dot for each seed, a bar from the lowest to the highest;"
+        " dashed: the best score of this baseline",
+        across=f"{asked['measure']}, {asked['better']} is better",
         form=number,
         mark="range",
+        notes=ranges,
+        line=best(baselines[-1]["scores"]),
     )
 
 
+# %% tags=["nbval-ignore-output"]
 draw_comparison(study)
 
 # %% tags=["hide-input"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ehr_course.evaluation.measure import Measure
 from ehr_course.plots.canvas import FILLS
 from ehr_course.plots.charts import blank_chart
-from ehr_course.plots.style import FAINT, INK, PAPER, SMALL, Picture, course_style
+from ehr_course.plots.style import FAINT, INK, MUTED, PAPER, SMALL, Picture, course_style
 
 
 @course_style()
@@ -23,20 +23,20 @@ def draw_measures(measures: Sequence[Measure], verdicts: Mapping[str, str] = {})
         verdicts: what is said of a measure, by its name.
     """
     shown = [m for m in measures if math.isfinite(m.value)]
-    notes = [
-        f"{m.value:.3g}, "
-        + (f"floor {m.floor:.3g}" if math.isfinite(m.floor) else "no floor")
+    floors = [f"{m.floor:.3g}" if math.isfinite(m.floor) else "none" for m in shown]
+    said = [
+        f"{m.name} {m.value:.3g}, floor {floor}, better: {m.better}"
         + (f": {verdicts[m.name]}" if m.name in verdicts else "")
-        for m in shown
+        for m, floor in zip(shown, floors, strict=True)
     ]
-    said = [f"{m.name} {note}" for m, note in zip(shown, notes, strict=True)]
     picture, axes = blank_chart(
         "How far is each measure from its floor?",
         "; ".join(said) + "." if shown else "No measure has a value.",
-        "Square: the value, in its interval; black line: the floor, what real patients score",
-        height=1.0 + 0.34 * max(1, len(shown)),
+        "Square: the value, in its interval; black line: the floor, what real patients score;"
+        " each row has its own scale",
+        height=1.2 + 0.34 * max(1, len(shown)),
     )
-    for row, (m, note) in enumerate(zip(shown, notes, strict=True)):
+    for row, m in enumerate(shown):
         finite = [n for n in (m.value, m.low, m.high, m.floor) if math.isfinite(n)]
         start, end = _ends(finite)
         value, low, high, floor = (
@@ -48,8 +48,20 @@ def draw_measures(measures: Sequence[Measure], verdicts: Mapping[str, str] = {})
         axes.plot(value, row, "s", color=PAPER, markeredgecolor=INK, markersize=6)
         if math.isfinite(floor):
             axes.vlines(floor, row - 0.32, row + 0.32, INK, linewidth=2.4)
-        axes.annotate(note, (1.05, row), size=SMALL, va="center_baseline", annotation_clip=False)
-    axes.set(xlim=(-0.03, 1.03), ylim=(len(shown) - 0.4, -0.6), xticks=[])
+    columns: dict[str, list[str]] = {
+        "value": [f"{m.value:.3g}" for m in shown],
+        "floor": floors,
+        "better": [m.better for m in shown],
+        "": [verdicts.get(m.name, "") for m in shown],
+    }
+    for number, (heading, column) in enumerate(columns.items()):
+        at, side = (46 + 40 * number, "right") if heading else (142, "left")
+        for row, text in enumerate([heading, *column], start=-1):
+            axes.annotate(
+                text, (1, row), (at, 0), textcoords="offset points", size=SMALL, ha=side,
+                va="center_baseline", annotation_clip=False, color=INK if row >= 0 else MUTED,
+            )  # fmt: skip
+    axes.set(xlim=(-0.03, 1.03), ylim=(len(shown) - 0.4, -1.4), xticks=[])
     axes.set_yticks(range(len(shown)), [m.name for m in shown])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

@@ -70,8 +70,8 @@ MEASURES = [
 
 
 @drawing(
-    "near it 0.5, floor 0.5: at the floor; below zero -0.3, floor -0.2; without an interval 2, "
-    "floor 1; without a floor 3, no floor."
+    "near it 0.5, floor 0.5, better: low: at the floor; below zero -0.3, floor -0.2, better: low; "
+    "without an interval 2, floor 1, better: low; without a floor 3, floor none, better: low."
 )
 def measures_and_their_floors():
     return draw_measures(MEASURES, {"near it": "at the floor"})
