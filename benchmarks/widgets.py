@@ -12,7 +12,7 @@ control after the other is set to a value drawn at random. Measured is
 
 Both are seconds of the processor, so that another program on the machine counts little, on one
 thread, in one process, in turn. The benchmark demands of every widget that the median of its
-redraws takes less than 100 ms.
+redraws takes less than 200 ms.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from ehr_course.widgets.static import PictureWidget
 from ehr_course.widgets.timeline import timeline_explorer
 from ehr_course.widgets.tokens import token_explorer
 
-MOST_MILLISECONDS = 100.0
+MOST_MILLISECONDS = 200.0
 """What this benchmark demands of every widget."""
 
 

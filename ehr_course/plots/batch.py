@@ -13,7 +13,6 @@ from matplotlib.ticker import MaxNLocator
 
 from ehr_course.batches.collate import Batch
 from ehr_course.plots import style
-from ehr_course.plots.cells import draw_cells
 from ehr_course.plots.style import Picture, count
 from ehr_course.tokenizers.codes import CodeTokenizer
 
@@ -177,7 +176,9 @@ def _axes(picture: Picture, left: float, top: float, height: float) -> Axes:
 
 def _draw_grid(axes: Axes, kinds: np.ndarray) -> None:
     colours = ListedColormap([COLOURS[kind] for kind in KINDS])
-    draw_cells(axes, kinds, cmap=colours, vmin=0, vmax=len(KINDS) - 1)
+    axes.imshow(
+        kinds, cmap=colours, vmin=0, vmax=len(KINDS) - 1, aspect="auto", interpolation="nearest"
+    )
     axes.set_xlabel("position in the row", size=style.SMALL)
     axes.set_ylabel("patient", size=style.SMALL)
     axes.tick_params(labelsize=style.SMALL, length=2)

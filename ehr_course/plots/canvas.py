@@ -14,11 +14,11 @@ from typing import Literal
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 
 from ehr_course.plots import style
-from ehr_course.plots.axes import Axes
 from ehr_course.plots.style import Picture
 
 FILLS = {

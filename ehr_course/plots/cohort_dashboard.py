@@ -14,7 +14,6 @@ from sklearn.metrics import r2_score
 from ehr_course.code_system import CodeSystem
 from ehr_course.evaluation.code_table import CodeTable, code_tables
 from ehr_course.plots import style
-from ehr_course.plots.bars import quick_bars
 from ehr_course.plots.canvas import FILLS, MARGIN, Canvas
 from ehr_course.plots.style import Picture
 from ehr_course.records import AnyRecord
@@ -229,7 +228,7 @@ def _draw_top(axes: Axes, rows: Sequence[tuple[str, float, float]]) -> None:
     places = np.arange(len(rows))
     for column, offset, colour in ((1, -_BAR / 2, REAL), (2, _BAR / 2, SYNTHETIC)):
         shares = np.array([row[column] for row in rows], dtype=float)
-        quick_bars(axes, places + offset, shares, thickness=_BAR, across=True, facecolor=colour)
+        axes.barh(places + offset, shares, _BAR, color=colour)
     axes.set_yticks(places, [code for code, *_ in rows])
     axes.set_ylim(TOP - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
@@ -239,8 +238,8 @@ def _draw_top(axes: Axes, rows: Sequence[tuple[str, float, float]]) -> None:
 
 def _draw_shares(axes: Axes, real: np.ndarray, synthetic: np.ndarray, label: str) -> None:
     places = np.arange(len(real))
-    quick_bars(axes, places - _BAR / 2, real, thickness=_BAR, facecolor=REAL)
-    quick_bars(axes, places + _BAR / 2, synthetic, thickness=_BAR, facecolor=SYNTHETIC)
+    axes.bar(places - _BAR / 2, real, _BAR, color=REAL)
+    axes.bar(places + _BAR / 2, synthetic, _BAR, color=SYNTHETIC)
     every = 1 if len(real) <= MOST_VISITS else 2
     last = len(real) - 1
     shown = [place for place in places if (last - place) % every == 0]
@@ -258,8 +257,8 @@ def _draw_ages(axes: Axes, real: CohortLook, synthetic: CohortLook) -> None:
     places = np.arange(DECADES)
     sides = ((real.ages, REAL, -_BAR / 2), (synthetic.ages, SYNTHETIC, _BAR / 2))
     for (women, men), colour, offset in sides:
-        both_sides, shares = np.tile(places + offset, 2), np.concatenate([-women, men])
-        quick_bars(axes, both_sides, shares, thickness=_BAR, across=True, facecolor=colour)
+        axes.barh(places + offset, -women, _BAR, color=colour)
+        axes.barh(places + offset, men, _BAR, color=colour)
     axes.axvline(0, color=style.MUTED, linewidth=0.8)
     most = 1.1 * max(real.ages.max(), synthetic.ages.max())
     axes.set(xlim=(-most, most), ylim=(-0.5, DECADES - 0.5))

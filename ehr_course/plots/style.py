@@ -20,7 +20,6 @@ from ehr_course.code_system import SYSTEM_NAMES, CodeSystem
 from ehr_course.errors import InputError
 from ehr_course.icd import code_meaning
 from ehr_course.plots import live
-from ehr_course.plots.axes import Axes
 from ehr_course.records import MAX_AGE, Sex
 
 WIDTH = 7.6
@@ -121,15 +120,6 @@ class Picture(Figure):
     def __init__(self, width: float, height: float, alternative_text: str) -> None:
         super().__init__(figsize=(width, height), dpi=PIXELS_PER_INCH, facecolor=PAPER)
         self.alternative_text = alternative_text
-
-    # Of matplotlib's ways to add axes, a picture of the course has this one.
-    def add_axes(  # type: ignore[override]
-        self, place: tuple[float, float, float, float], **kwargs: Any
-    ) -> Axes:
-        """Add axes at (left, bottom, width, height), in shares of the picture."""
-        axes = super().add_axes(place, axes_class=Axes, **kwargs)
-        assert isinstance(axes, Axes)
-        return axes
 
     def legend(self, *args: Any, **options: Any) -> Any:
         """Draw a legend of all axes, as matplotlib does, but in small print without a frame."""

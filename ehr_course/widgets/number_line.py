@@ -14,7 +14,6 @@ from torch import Tensor
 
 from ehr_course.errors import InputError
 from ehr_course.plots import style
-from ehr_course.plots.bars import quick_bars
 from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget
 
@@ -288,10 +287,10 @@ def _draw_zones(axes: Axes) -> None:
 def _draw_bars(axes: Axes, shares: np.ndarray) -> None:
     for _, first, after, colour, hatch in _ZONES:
         places, of_zone = np.arange(first, after) + 0.5, shares[first - LOWEST : after - LOWEST]
-        look: dict[str, Any] = {"facecolor": colour, "edgecolor": style.INK, "linewidth": 0.6}
         high = of_zone > 0  # to hatch takes time, also where there is nothing to hatch
-        quick_bars(axes, places[~high], of_zone[~high], thickness=1.0, **look)
-        quick_bars(axes, places[high], of_zone[high], thickness=1.0, hatch=hatch, **look)
+        look: dict[str, Any] = {"color": colour, "edgecolor": style.INK, "linewidth": 0.6}
+        axes.bar(places[~high], of_zone[~high], 1.0, **look)
+        axes.bar(places[high], of_zone[high], 1.0, hatch=hatch, **look)
     highest = 1.08 * shares.max()
     axes.set_ylim(0, highest)
     ticks = MaxNLocator(5, integer=True).tick_values(0, highest)

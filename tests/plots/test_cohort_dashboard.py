@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from ehr_course.errors import InputError
-from ehr_course.plots.bars import bars_in
 from ehr_course.plots.cohort_dashboard import chapters_of, draw_looks, looks_of
 from ehr_course.records import PatientRecord, Visit
 from ehr_course.sources.synthetic import make_cohort
@@ -80,5 +79,5 @@ def test_a_chapter_marks_its_codes_and_no_others(looks):
 
 def test_the_bars_of_visits_are_the_shares_of_both_cohorts(looks):
     axes = draw_looks(*looks).axes[3]
-    heights = [bar.height for bars in axes.collections for bar in bars_in(bars)]
+    heights = [bar.get_height() for bar in axes.patches]
     np.testing.assert_allclose(heights, [*looks[0].visits, *looks[1].visits])
