@@ -770,7 +770,7 @@ assert real or (leak < 3 and empty > 10)
 # set-up: codes a to k of three visits, and what is read of them
 visits = ["visit 1", None, None, "visit 2", *[None] * 4, "visit 3"]
 strips = {"record": [*visits, None, None]}
-strips |= dict.fromkeys(("all visits", "the past"), list("abcdefghijk"))
+strips["all visits"] = strips["the past"] = list("abcdefghijk")
 fills = {
     "record": ["paper"] * 11,
     "all visits": ["encoder"] * 5 + ["trap"] * 6,
