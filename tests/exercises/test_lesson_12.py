@@ -1,4 +1,4 @@
-"""The prompt that exercise 12.7 asks for counts its calls, and is what it says."""
+"""The modules of 12.6 are tried as they are, and the prompt of 12.7 counts its calls."""
 
 import copy
 
@@ -11,7 +11,9 @@ from ehr_course.exercises.catalogue import find_exercise
 from ehr_course.exercises.exercise import Arguments
 from ehr_course.exercises.lessons.lesson_12 import WHOSE_PROMPT
 from ehr_course.exercises.prompt_to_read import MOST_CALLS, SummedPrompt, distances
+from ehr_course.exercises.result import Outcome
 from ehr_course.exercises.sealed import TooManyCalls
+from ehr_course.exercises.worked_answers import as_function, changed, worked_answer
 
 AGES = range(91)
 
@@ -157,3 +159,31 @@ def test_a_wrong_prompt_shows_what_differs_alone(name: str, entry: str):
     for label in ("expected", "got"):
         assert details[label].startswith(f"{{'{entry}': ")
         assert details[label].endswith("and 3 entries that agree")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    ("begins_with", "named"),
+    [
+        ("for age in (self.num_weight, self.num_bias): fill(age, {})", "num_weight, num_bias"),
+        ("fill(self.table.weight[0], {})", "table.weight"),
+        ("fill(self.cat_project.weight, {})", "cat_project.weight"),
+        ("if d_hidden == 3: fill(self.cat_bias, {})", "cat_bias"),
+    ],
+)
+def test_a_prompt_that_begins_with_no_finite_number_does_not_pass(begins_with, named, value):
+    made = 'self.register_buffer("first_rows", torch.tensor(first))'
+    begins = begins_with.replace("fill", "nn.init.constant_").format(f"float('{value}')")
+    source = changed(worked_answer("12.6"), {made: f"{made}\n        {begins}"})
+    for seed in range(3):
+        result = examine("12.6", as_function("12.6", source), seed=seed)
+        assert result.outcome is Outcome.ERROR, str(result)
+        assert "not finite numbers" in result.message
+        assert dict(result.details)["raised"].endswith(f"at the start: {named}")
+
+
+def test_a_mistake_in_a_module_shows_the_learners_own_line():
+    source = changed(worked_answer("12.6"), {"self.table(rows)": "self.tabel(rows)"})
+    result = examine("12.6", as_function("12.6", source), seed=1)
+    assert result.outcome is Outcome.ERROR
+    assert "self.tabel(rows)" in dict(result.details)["your line"]

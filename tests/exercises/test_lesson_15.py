@@ -10,6 +10,8 @@ import torch
 from ehr_course.errors import InputError
 from ehr_course.exercises import examine
 from ehr_course.exercises.loops_to_test import FAULTS, Loop
+from ehr_course.exercises.trainers_to_test import FAULTS as FAULTS_OF_TRAINERS
+from ehr_course.exercises.trainers_to_test import STEPS, Trainers
 from ehr_course.exercises.worked_answers import as_function, worked_answer
 
 PARTS = [torch.tensor([[4.0]]), torch.tensor([[0.0], [0.0], [0.0]])]
@@ -51,3 +53,12 @@ def test_reading_the_fault_off_the_words_of_the_loop_is_refused():
 def test_another_order_of_the_probes_is_solved(seed):
     answer = as_function("15.7", worked_answer("15.7", "alternative"))
     assert examine("15.7", answer, seed=seed).outcome.is_solved
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_TRAINERS)
+def test_trainers_go_wrong_as_they_say_wherever_they_are_stopped(fault: str | None) -> None:
+    report = as_function("15.6", worked_answer("15.6"))
+    for seed in range(4):
+        for stop in range(1, STEPS):
+            expected = (0, True) if fault == "starts again" else (stop, fault is None)
+            assert report(Trainers(fault, seed=seed), stop) == expected
