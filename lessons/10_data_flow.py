@@ -68,10 +68,10 @@ from ehr_course import (
     load_cohort, make_cohort, write_mimic3,
 )
 from ehr_course.exercises import check, hint, progress
-from ehr_course.plots.batch import COLOURS, KINDS, kinds_of
+from ehr_course.plots.batch import COLOURS, kinds_of
 from ehr_course.plots.charts import blank_chart, draw_bars
 from ehr_course.plots.diagrams import draw_strips, token_fill
-from ehr_course.plots.lesson_10 import draw_tensors
+from ehr_course.plots.lesson_10 import draw_path, draw_tensors
 from ehr_course.widgets.batch import batch_inspector
 
 real = bool(os.environ.get("EHR_COURSE_DATA"))
@@ -108,12 +108,16 @@ picture, axes = blank_chart(
     f" half have at most {middle}, the longest {longest}.",
 )
 axes.hist(lengths, bins=range(0, 516, 4), color="#2d708e")
-axes.axvline(middle, color="#b3400e",
-             label=f"half of the records have at most {middle} tokens")
-axes.axvline(longest, color="#b3400e", linestyle="--",
-             label=f"the longest has {longest} tokens")
+axes.axvspan(longest, 512, color="#eceef1", zorder=0)
+axes.text(290, 60, "no record is this long", ha="center")
+marks = {
+    f"half of the records have at most {middle} tokens": (middle, 580),
+    f"the longest has {longest} tokens": (longest, 300),
+}
+for words, (x, y) in marks.items():
+    axes.plot([x, x, longest + 5], [0, y, y], "-", color="#b3400e")
+    axes.text(longest + 10, y, words, va="center")
 axes.set(xlim=(0, 512), xlabel="tokens of a record", ylabel="patients")
-axes.legend(loc="upper right")
 picture
 
 # %% tags=["hide-input"]
@@ -144,26 +148,7 @@ batch = make_dataset(corruption=infill).batch([place, *shorter])
 ids = dataset.tokens.take([place]).to_lists()[0]
 
 # %%
-rows = {
-    "record\nvisits": list(records[place].codes),
-    "tokens\nmade once": tokenizer.tokens(ids),
-    "token ids\nmade once": [str(i) for i in ids],
-}
-kinds = [token_fill(token) for token in tokenizer.tokens(ids)]
-fills = {"token ids\nmade once": kinds}
-damaged = batch["input_ids"].tolist()
-noisy_ids = [i for i in damaged[0] if i != 0]
-rows["corrupted\nevery epoch"] = tokenizer.tokens(noisy_ids)
-for number, padded in enumerate(damaged, 1):
-    name = f"batch, row {number}\nevery epoch"
-    rows[name] = [str(i) for i in padded]
-    fills[name] = [token_fill(t) for t in tokenizer.tokens(padded)]
-draw_strips(
-    rows,
-    "A record is encoded once, then damaged and padded in every epoch",
-    "One patient on the way to the model, with three others in a batch",
-    fills=fills, key={"mask": "<mask>", "quiet": "padding"},
-)  # fmt: skip
+draw_path(records[place], tokenizer, batch)
 
 # %% tags=["hide-input"]
 # check: what the picture shows
@@ -223,35 +208,45 @@ for way, plan in (("shuffled", shuffled), ("length buckets", bucketed)):
     (key,) = (key for key in plan if place in key.indices)
     company[way], row[way] = dataset[key], key.indices.index(place)
 
-# %%
-shapes = {way: tuple(of["input_ids"].shape) for way, of in company.items()}
-picture, panels = blank_chart(
-    "Who decides how wide the row of a patient becomes?",
-    "The same patient in two batches of rows and places: "
-    + ", ".join(f"{way} {shape}" for way, shape in shapes.items()),
-    "The same patient in both batches, in the outlined row. Grey: padding",
-    columns=2, width_ratios=[width for _, width in shapes.values()],
-)  # fmt: skip
-colours = ListedColormap([COLOURS[kind] for kind in KINDS])
-for axes, (way, of) in zip(panels, company.items()):
-    axes.imshow(kinds_of(of["input_ids"]), cmap=colours, aspect="auto",
-                vmin=0, vmax=len(KINDS) - 1, interpolation="nearest")
-    axes.axhspan(row[way] - 0.5, row[way] + 0.5, fill=False,
-                 edgecolor="#b3400e", linewidth=1.6)
-    n_rows, n_places = shapes[way]
-    axes.set_title(f"{way}: {n_rows} × {n_places}")
-panels[0].set(xlabel="place", ylabel="record")
-picture
+n_tokens = lengths.sum()
+epoch_in_words = {
+    way: f"{n:,}, {1 - n_tokens / n:.0%} empty"
+    for way, n in in_epoch.items()
+}
+shapes = {
+    way: "{} × {} places".format(*of["input_ids"].shape)
+    for way, of in company.items()
+}
+in_words = (
+    "The same patient in two batches. "
+    + "; ".join(f"{way}: {shape}" for way, shape in shapes.items())
+    + ". Places of a whole epoch: "
+    + "; ".join(f"{way} {n}" for way, n in epoch_in_words.items())
+    + "."
+)
+colours = ListedColormap(list(COLOURS.values()))
 
 # %%
-draw_bars(
-    in_epoch, "How many places does a whole epoch have?",
-    form="{:,}",
-    notes={
-        way: f"{1 - lengths.sum() / n:.0%} of them empty"
-        for way, n in in_epoch.items()
-    },
+picture, panels = blank_chart(
+    "Who decides how wide the row of a patient becomes?",
+    in_words, "The same patient in both batches, in the outlined row.",
+    rows=2, columns=2, height=4, height_ratios=(3, 1), width_ratios=(3, 1),
 )  # fmt: skip
+for axes, (way, of) in zip(panels[0], company.items()):
+    axes.imshow(kinds_of(of["input_ids"]), colours, aspect="auto",
+                vmin=0, vmax=3, interpolation="nearest")
+    axes.axhspan(row[way] - 0.5, row[way] + 0.5, fill=False, ec="#b3400e")
+    axes.set_title(f"{way}\n{shapes[way]}")
+    axes.set(xlabel="place", ylabel="record")
+bars, key = panels[1]
+whole = bars.barh(*zip(*in_epoch.items()), color="#eceef1")
+bars.barh(list(in_epoch), n_tokens, color="#2d708e")
+bars.bar_label(whole, epoch_in_words.values(), fontsize=8, padding=3)
+bars.set(title="Places of a whole epoch", xticks=[], ylim=(2.6, -0.6),
+         xlim=(0, 700 * len(lengths)))
+key.legend([key.bar(0, np.nan, color=c) for c in colours.colors], COLOURS)
+key.axis("off")
+picture
 
 # %% tags=["hide-input"]
 # check: each step saves, and everybody comes once
@@ -399,19 +394,21 @@ as_words = "; ".join(
 picture, panels = blank_chart(
     "What does sorting within pools save, and what does it keep mixed?",
     f"24 records as bars, three times. {as_words}.",
-    "A bar is a record, its tokens high. Grey: padding. Green: pool 2",
-    height=2.3, columns=3, sharey=True,
+    "A bar is a record; its height is the number of its tokens.",
+    height=3.8, rows=3, sharex=True, sharey=True,
 )  # fmt: skip
-pools_of = ([0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1], order // 3)
+pools_of = (np.arange(6) // 3, np.arange(6) // 3, order // 3)
 x = np.arange(24).reshape(6, 4) + np.arange(6)[:, None]
 for axes, (step, of), pool in zip(panels, steps.items(), pools_of):
     if axes is not panels[0]:
-        axes.bar(x[:, 0] + 1.5, of.max(axis=1), width=4, color="#dfe3e8")
-    for batch_ in range(6):
-        colour = ("#2d708e", "#7ad151")[pool[batch_]]
-        axes.bar(x[batch_], of[batch_], color=colour, width=0.9)
-    axes.set_title(step)
-    axes.set_xticks([])
+        wide = {"color": "#eceef1", "width": 3.9}
+        axes.bar(x[:, 0] + 1.5, of.max(axis=1), **wide, label="padding")
+    for part, colour in enumerate(("#2d708e", "#7ad151")):
+        axes.bar(x[pool == part].flat, of[pool == part].flat, 0.9,
+                 color=colour, label=f"pool {part + 1}")
+    axes.set(title=step, xticks=[], ylabel="tokens")
+picture.legend(*axes.get_legend_handles_labels(), ncols=3,
+               frameon=False, fontsize=8, loc="outside lower center")
 picture
 
 
@@ -577,24 +574,32 @@ ways = {
     "kept, two workers": letters(two_workers),
     "one for each batch": letters(fresh),
 }
+ways_in_words = "; ".join(
+    f"{way}: {' and '.join(' '.join(noise) for noise in epochs)}"
+    for way, epochs in ways.items()
+)
 
 # %%
-kinds = ("code", "encoder", "special", "trap", "prompt", "quiet", "mask",
-         "paper")
-rows, fills, under, notes = {}, {}, {}, {}
-for way, epochs in ways.items():
-    for epoch, noise in enumerate(epochs):
-        name = f"{way}, epoch {epoch}"
-        rows[name] = noise
-        fills[name] = [kinds[ord(letter) - 65] for letter in noise]
-    under[name] = ["no worker" if way == "kept" else f"worker {i % 2}"
-                   for i in range(4)]
-    notes[name] = f"{len({*epochs[0], *epochs[1]})} different of 8"
-draw_strips(
-    rows, "Does each batch of each epoch get noise of its own?",
-    "The same patients in four batches. Equal letters are equal noise",
-    fills=fills, under=under, notes=notes,
+picture, panels = blank_chart(
+    "Does each batch of each epoch get noise of its own?",
+    f"Letters for the noise of each batch. {ways_in_words}.",
+    "The same patients in each batch. Equal letters are equal noise.",
+    height=2.4, columns=3, sharey=True,
 )  # fmt: skip
+for axes, (way, epochs) in zip(panels, ways.items()):
+    tiles = np.array([[ord(letter) for letter in of] for of in epochs])
+    axes.pcolormesh(tiles, cmap="viridis", edgecolors="white")
+    for (epoch, i), tile in np.ndenumerate(tiles):
+        colour = "white" if tile < tiles.mean() else "black"
+        axes.text(i + 0.5, epoch + 0.5, chr(tile), color=colour,
+                  ha="center", va="center")
+    makers = ["none"] * 4 if way == "kept" else [0, 1, 0, 1]
+    numbers = [f"{i}\n{maker}" for i, maker in enumerate(makers)]
+    axes.set_xticks(np.arange(4) + 0.5, numbers)
+    axes.set_title(f"{way}:\n{len(np.unique(tiles))} different of 8")
+    axes.set(xlabel="batch (below: its worker)", ylim=(2, 0))
+panels[0].set_yticks((0.5, 1.5), ("epoch 0", "epoch 1"))
+picture
 
 # %% tags=["hide-input"]
 # check: which batches repeat
@@ -780,21 +785,20 @@ seen = {"types": by_types, "check_batch": by_values}
 rows, fills, notes = {}, {}, {}
 for what, change in broken.items():
     ((name, wrong),) = change.items()
-    for which, tensor in (("right", batch[name]), ("wrong", wrong)):
+    for tensor, fill in ((batch[name], "encoder"), (wrong, "trap")):
         # of the ages all, of the others the second patient's row
         values = tensor.flatten() if name == "x_num" else tensor[1]
-        row = f"{what}\n{name}" if which == "right" else f"{what}: wrong"
+        row = f"{what}\n{name}" if fill == "encoder" else f"{what}: wrong"
         rows[row] = [f"{value:.0f}" if value.dtype != torch.bool
                      else str(value.item())[0] for value in values]
-        fill = "trap" if which == "wrong" else "encoder"
         fills[row] = [fill] * len(values)
-        notes[row] = str(tensor.dtype)[6:] + "" * (which == "right")
-    notes[row] += ": seen by " + ", ".join(
-        check for check, faults in seen.items() if what in faults
-    )
+        notes[row] = f"{tuple(tensor.shape)} {str(tensor.dtype)[6:]}"
+    for check_, faults in seen.items():
+        notes[row] += f", {'✓' if what in faults else '✗'} {check_}"
 draw_strips(
     rows, "Which check sees which fault?",
-    "One row of the faulty tensor, right and wrong; of the ages, all rows",
+    "One row of the tensor, right and wrong; of the ages, all rows. "
+    "✓ sees the fault, ✗ misses it.",
     fills=fills, notes=notes,
 )  # fmt: skip
 
@@ -943,6 +947,11 @@ memory = {
     "all that a step holds": step_of[512],
     f"all of it, {target} wide": step_of[target],
 }
+totals = [sum(n for _, n in parts) for parts in memory.values()]
+changes = (
+    f"(× {totals[1] / totals[0]:.0f})",
+    f"(÷ {totals[1] / totals[2]:.0f})",
+)
 kept_at = [dict(parts)["4 layers"] for parts in step_of.values()]
 assert abs(kept_at[0] / kept_at[1] * target / 512 - 1) < 0.01
 assert total[0] > 1.5 * 8e9
@@ -953,19 +962,21 @@ picture, axes = blank_chart(
     "Does a step of training fit the card's 8,000 MB?",
     f"Bars of MB: logits alone, a step 512 wide, a step {target} wide:"
     f" {memory_in_words(memory)}. The card has 8,000.",
-    height=2.0,
-)
-for name, parts in memory.items():
+    "× and ÷: how many times the bar above.", height=2.4,
+)  # fmt: skip
+for (name, parts), times in zip(memory.items(), ("", *changes)):
     start = 0
     for part, n in parts:
-        axes.barh(name, n / 1e6, left=start, fc="#b8dce0", ec="k")
+        axes.barh(name, n / 1e6, left=start, color="#b8dce0",
+                  edgecolor="k")
         if n > 1e9:  # there is room
             axes.text(start + 100, name, part, va="center")
         start += n / 1e6
-    axes.text(start + 100, name, f"{start:,.0f} MB", va="center")
-axes.axvline(8_000, color="#b3400e", ls="--", zorder=0, label="the card")
-axes.legend(loc="lower right")
-axes.invert_yaxis()
+    axes.text(start + 100, name, f"{start:,.0f} MB {times}", va="center")
+axes.axvline(8_000, color="#b3400e", ls="--", zorder=0)
+axes.text(8_100, 2, "the card: 8,000 MB", color="#b3400e", va="center")
+axes.set(xlabel="MB", xlim=(0, 18_000), ylim=(2.6, -0.6))
+axes.xaxis.set_major_formatter("{x:,.0f}")
 picture
 
 # %% tags=["hide-input"]
@@ -1011,20 +1022,28 @@ assert real or max(sizes) > 8 * min(sizes)
 
 # %%
 filled_up, another = [[2, 2, 5], [6]], [[2, 2], [5, 6]]
-divisions = {"filled up, shortest first": filled_up, "another": another}
-rows, notes = {}, {}
-for name, batches in divisions.items():
-    cost = sum(len(b) * max(b) + 3 for b in batches)
-    for number, lengths_ in enumerate(batches, 1):
-        row = f"{name}\nbatch {number}"
-        rows[row] = [str(n) for n in lengths_]
-        notes[row] = f"{len(lengths_)} × {max(lengths_)} places + 3"
-        notes[row] += f"; cost of both: {cost}" * (number == 2)
-draw_strips(
-    rows, "What do two divisions of the same records cost?",
-    "A box is a record and its length. A batch costs its places + 3",
-    notes=notes,
+
+# %%
+picture, panels = blank_chart(
+    "What do two divisions of the same records cost?",
+    f"Batches of the lengths {filled_up} cost 27, {another} cost 22.",
+    "A row is a record, grey its padding. A batch costs its places + 3.",
+    height=2.3, columns=2, sharex=True, sharey=True,
 )  # fmt: skip
+names = "filled up, shortest first", "another division"
+for axes, name, batches in zip(panels, names, (filled_up, another)):
+    y = cost = 0
+    for one in batches:
+        n, width = len(one), max(one)
+        for length in one:
+            fills = ["#2d708e"] * length + ["#eceef1"] * (width - length)
+            axes.barh([y] * width, 1, 1, range(width), color=fills)
+            y += 1
+        axes.text(width + 0.2, y - 1, f"{n} × {width} + 3", va="center")
+        y, cost = y + 0.6, cost + n * width + 3
+    axes.set(title=f"{name}: cost {cost}", ylim=(4.2, -0.6))
+    axes.axis("off")
+picture
 
 
 # %% [markdown]
@@ -1186,25 +1205,29 @@ assert real or few < many / 2
 # What does each way of dividing the patients save?
 
 # %%
-sizes, said = {}, []
+sizes, said, sums = {}, [], []
 for way, of in ways.items():
     sizes[way] = sorted((n * width for n, width in of), reverse=True)
-    cost = sum(sizes[way]) + overhead * len(of)
-    said.append(f"{way}: {len(of)} batches, cost {cost:,}")
+    sums.append(sum(sizes[way]) + overhead * len(of))
+    saved = f" ({sums[-1] / sums[0] - 1:+.0%})" if said else ""
+    said.append(f"{way}: {len(of)} batches, cost {sums[-1]:,}{saved}")
+ends = ", ".join(f"{of[-1]:,} to {of[0]:,}" for of in sizes.values())
 
 # %%
 picture, panels = blank_chart(
     "What does each division of the patients save?",
     f"The places of the batches of an epoch, budget {budget:,}."
-    f" {'; '.join(said)}.",
-    f"Places of each batch, sorted. Each costs {overhead} more",
+    f" {'; '.join(said)}. Their places, in this order: {ends}.",
+    f"Places of each batch, sorted. Dashed: the budget. Each batch costs "
+    f"{overhead} more.",
     columns=3, sharex=True, sharey=True,
 )  # fmt: skip
 for axes, of, words in zip(panels, sizes.values(), said):
-    axes.bar(range(len(of)), of, width=0.8, color="#2d708e")
+    axes.bar(range(len(of)), of, 0.8, color="#2d708e", linewidth=0)
     axes.axhline(budget, color="#b3400e", linestyle="--")
     axes.set_title(words.replace(": ", "\n"))
     axes.set_xticks([])
+panels[0].set_yticks((0, budget), ("0", f"{budget:,}"))
 panels[0].set_ylabel("places")
 picture
 

@@ -1,4 +1,4 @@
-"""The drawing of lesson 10."""
+"""The drawings of lesson 10."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import torch
 from registry import drawing
 
 from ehr_course.batches.collate import Batch
-from ehr_course.plots.lesson_10 import draw_tensors
+from ehr_course.plots.lesson_10 import draw_path, draw_tensors
+from ehr_course.records import PatientRecord, Visit
+from ehr_course.tokenizers.codes import CodeTokenizer
 
 
 def batch_of(n_rows: int, length: int) -> Batch:
@@ -36,3 +38,13 @@ def tensors_with_numbers():
 @drawing("a batch of 4 patients", "labels (4, 40)")
 def tensors_without_room_for_numbers():
     return draw_tensors(batch_of(4, 40))
+
+
+@drawing("2 visits become 9 token ids", "here to 6 tokens", "a batch of 3 rows and 6 places",
+         shown=["made once", "made in every epoch", "Will it fit?", "4280"])  # fmt: skip
+def the_way_of_a_patient_into_a_batch():
+    record = PatientRecord(1, "F", 64, (Visit(("4280", "4019")), Visit(("25000",))))
+    tokenizer = CodeTokenizer(("4280", "4019", "25000"))
+    batch = batch_of(3, 6)
+    batch["input_ids"] = batch["input_ids"].clamp(max=len(tokenizer) - 1)
+    return draw_path(record, tokenizer, batch)
