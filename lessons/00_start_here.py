@@ -146,7 +146,8 @@ def shares_for(age, sex, n=200):
     return written, alike
 
 
-groups = {who: shares_for(*who) for who in [(2, "F"), (80, "M")]}
+asked = {(2, "F"): "girls of 2", (80, "M"): "men of 80"}
+groups = {who: shares_for(*who) for who in asked}
 
 
 # %%
@@ -155,10 +156,10 @@ def share(code, records):
 
 
 frequent = {}  # by who was asked for, the shares of each code
-for (age, sex), (written, alike) in groups.items():
+for who, (written, alike) in groups.items():
     theirs = {code for record in written for code in record.codes}
     most = sorted(theirs, key=lambda c: (-share(c, written), c))[:5]
-    frequent[f"{sex}, {age}"] = {
+    frequent[asked[who]] = {
         fill(shorten(icd9.title(c), 56, placeholder=" …"), 30): (
             share(c, written), share(c, alike)
         )
@@ -172,14 +173,15 @@ said = ". ".join(
         for code, (ours, other) in shares.items()
     ) for who, shares in frequent.items()
 )  # fmt: skip
+sizes = zip(*(map(len, pair) for pair in groups.values()))  # by side
+ours, other = (" and ".join(map(str, of)) for of in sizes)
 
 # %%
 picture, panels = blank_chart(
     "Asked for other people, does the model write other codes?",
     f"{said}.",
-    "Its most frequent codes. Dark: of the model's patients so many have"
-    " the code. Light: of the hospital's",
-    columns=2, height=3.3, sharex=True,
+    "Its most frequent codes, and the share of patients who have them",
+    columns=2, height=3.5, sharex=True,
 )  # fmt: skip
 places = np.arange(5)
 for axes, (who, shares) in zip(panels, frequent.items()):
@@ -190,6 +192,9 @@ for axes, (who, shares) in zip(panels, frequent.items()):
     axes.set_yticks(places + 0.2, shares)
     axes.set(title=f"asked for {who}", xticks=[])
     axes.invert_yaxis()
+names = [f"the model's patients ({ours})", f"the hospital's ({other})"]
+place = "outside lower left"
+picture.legend(panels[0].containers, names, loc=place, ncols=2)
 picture
 
 # %% [markdown]
@@ -581,13 +586,15 @@ draw_heat(
 # many codes does it take for each of the 300, chosen as well as can be?
 
 # %%
-labels = ["1 code", "2 codes", "3 codes or more", "not even all"]
+labels = ["1 code", "2 codes", "3 codes or more",
+          "not even all: another has them, too"]
 draw_bars(
     dict(zip(labels, [*enough, never], strict=True)),
     "How many codes single out a person?",
-    "The number of people, by the codes that it takes",
+    f"{len(people)} people, by how many of their codes it takes until"
+    " nobody else has them all",
     form="{} people",
-)
+)  # fmt: skip
 
 # %% tags=["hide-input"]
 # the same among more people; check: what the text says of the picture

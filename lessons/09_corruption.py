@@ -291,7 +291,10 @@ assert real or tokenizer.mask_id in written
 # %%
 mine = dataset(MyDataset, held_out, SEED, strategies=["infill"])
 mine_batch = mine.batch(range(len(mine)))
-draw_training_pair(tokenizer, clean, mine_batch, row)
+draw_training_pair(
+    tokenizer, clean, mine_batch, row,
+    title="What does MyDataset ask the decoder to write?",
+)  # fmt: skip
 
 # %% [markdown]
 # The labels are a copy of `input_ids`, the *damaged* record. The right answer to
@@ -430,14 +433,16 @@ for name, codes in found.items():
         "lost codes restored": (codes.right, n_lost),
         "additions that are right": (codes.right, codes.added),
     }
-    bars[name] = {"tokens right, by its own labels": own.get(name)}
+    own_labels = "tokens right, by its own labels"
+    bars[name] = {own_labels: own.get(name)}
+    notes[name, own_labels] = "" if name in own else "has no labels"
     for bar, (some, all_) in counts.items():
         bars[name][bar] = some / all_ if all_ else None
-        notes[name, bar] = f"{some:,} of {all_:,}"
+        notes[name, bar] = f"{some:,} of {all_:,}" if all_ else "adds none"
 draw_bars(
     bars, "What does each way of writing restore?",
     "Held-out patients. All bars have the same scale",
-    inner="columns", form="{:.0%}", notes=notes,
+    inner="columns", form="{:.0%}", notes=notes, warn=["leak"],
 )  # fmt: skip
 
 # %% [markdown]
@@ -600,10 +605,11 @@ room = np.resize(room, len(drawn))  # the visits again and again
 cut = np.minimum(drawn, room)
 
 # %%
-formula = [math.exp(-3) * 3**k / math.factorial(k) for k in range(1, 8)]
+formula = [math.exp(-3) * 3**k / math.factorial(k) for k in range(8)]
+zero, *formula = [*formula, 1 - sum(formula)]  # the last: 8 or more
 spans = {"as drawn": drawn, "cut to the visits": cut}
 shares = {
-    name: [(of == length).mean() for length in range(1, 8)]
+    name: [(np.minimum(of, 8) == k).mean() for k in range(1, 9)]
     for name, of in spans.items()
 }
 
@@ -612,16 +618,20 @@ said = [f"{name} {', '.join(f'{x:.1%}' for x in of)}"
         for name, of in [*shares.items(), ("by the formula", formula)]]
 picture, panels = blank_chart(
     "How many codes does a span hide?",
-    f"The shares of spans of 1 to 7 codes: {'; '.join(said)}.",
-    "The share of spans of each length, up to 7. Dots: by the formula",
-    columns=2, sharey=True,
-)
+    f"Shares of 1 to 7 and of 8 or more codes: {'; '.join(said)}. Drawn"
+    f" as 5 or more: {(drawn > 4).mean():.1%}.",
+    "The share of spans of each length", columns=2, sharey=True,
+)  # fmt: skip
+names = ["1", "2", "3", "4", "5", "6", "7", "8+"]
 for axes, (name, of) in zip(panels, shares.items()):
-    bars = axes.bar(range(1, 8), of, color="#2d708e")
-    axes.bar_label(bars, [f"{x:.1%}" for x in of], padding=3)
+    bars = axes.bar(names, of, color="#2d708e")
+    axes.bar_label(bars, [f"{x:.1%}" for x in of], padding=3, fontsize=8)
     axes.set_title(f"{name}: mean {spans[name].mean():.2f}")
     axes.set(xlabel="codes in the span", yticks=[])
-panels[0].plot(range(1, 8), formula, "o", color="w", mec="k")
+panels[0].bar("1", zero, bottom=shares["as drawn"][0] - zero, color="w",
+              hatch="////", label=f"drawn as zero: {zero:.1%}")
+panels[0].plot(names, formula, "wo", mec="k", label="by the formula")
+panels[0].legend(loc="upper right")
 picture
 
 # %% [markdown]
@@ -929,16 +939,25 @@ rows = {
     "decoder reads\nfrom clean": as_tokens(from_clean[0].tolist()),
 }
 last_scored = max(np.flatnonzero(hidden[0]))
+
+# %%
+_, read, _ = rows
 fills = {name: [token_fill(t) for t in of] for name, of in rows.items()}
 fills["labels"] = ["code" if i >= 0 else "quiet" for i in labels[0]]
-for place, token in enumerate(rows["decoder reads\nfrom labels"]):
-    if token == "<PAD>" and place <= last_scored:
-        fills["decoder reads\nfrom labels"][place] = "trap"
+verdicts = [""] * len(rows[read])
+for place, token in enumerate(rows[read]):
+    if token == "<PAD>":
+        verdicts[place] = "hurts" if place <= last_scored else "harmless"
+        if place <= last_scored:
+            fills[read][place] = "trap"
 draw_strips(
     rows, "What can the decoder still read?",
     "To write a column's label, it has read its input up to that column",
-    fills=fills, key={"quiet": "not scored, or padding",
-                      "trap": "padding before a scored label"},
+    fills=fills, under={read: verdicts},
+    notes={read: f"{verdicts.count('hurts')} hurt"},
+    key={"code": "a code", "special": "a marker",
+         "quiet": "not scored, or padding",
+         "trap": "padding before a scored label"},
 )  # fmt: skip
 
 # %% tags=["claim:13", "hide-input"]
@@ -1005,14 +1024,23 @@ verdicts = [
     else "wrong" if i in at else ""
     for i in range(len(padded))
 ]
+fills = [
+    "trap" if verdict == "wrong" else token_fill(token)
+    for verdict, token in zip(verdicts, as_tokens(record[0].tolist()))
+]
+
+# %%
 draw_strips(
     {"encoder reads": as_tokens(padded.tolist()),
      "clean record": as_tokens(record[0].tolist())},
     "Which tokens do the masks of the input point at?",
-    "An arrow leads from each mask to the token at the same position."
-    " Framed: hidden",
+    "An arrow leads from each mask to the token at the same position",
+    fills={"clean record": fills},
     marked={"clean record": where},
     under={"clean record": verdicts},
+    notes={"clean record":
+           f"{verdicts.count('found')} of {len(where)} found"},
+    key={"framed": "hidden", "trap": "marked, though it was not hidden"},
     arrows=[(("encoder reads", i), ("clean record", i)) for i in at],
 )  # fmt: skip
 
@@ -1092,7 +1120,10 @@ quiet_row = int(fitting.argmin())
 quiet_clean = quiet.tokens.to_lists()[quiet_row]
 
 # %%
-draw_training_pair(tokenizer, quiet_clean, quiet_batch, quiet_row)
+draw_training_pair(
+    tokenizer, quiet_clean, quiet_batch, quiet_row,
+    title="A leak by deletion: what shows it in the batch?",
+)  # fmt: skip
 
 
 # %% [markdown]
