@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from ehr_course.errors import InputError
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture
-from ehr_course.widgets.static import PictureWidget
+from ehr_course.widgets.static import PictureWidget, choice
 
 
 class Measure(NamedTuple):
@@ -182,7 +182,6 @@ def weight_explorer(
     def draw(weights: Setting, above: str, below: str) -> Picture:
         return draw_weights(sweep, above=above, below=below, setting=weights)
 
-    label = {"description_width": "initial"}
     known = [(how.name, column) for column, how in MEASURES.items() if column in sweep.columns]
     slider = ipywidgets.SelectionSlider(
         options=[(setting.label, setting) for setting in settings],
@@ -190,18 +189,9 @@ def weight_explorer(
         description="weights",
         # A picture takes a moment: draw where the slider stops, not on its way.
         continuous_update=False,
-        style=label,
+        style={"description_width": "initial"},
     )
-    upper, lower = (
-        ipywidgets.Dropdown(
-            options=known,
-            value=column,
-            description=where,
-            layout=ipywidgets.Layout(width="max-content"),
-            style=label,
-        )
-        for where, column in (("above", "impossible"), ("below", below))
-    )
+    upper, lower = choice("above", known, "impossible"), choice("below", known, below)
     offered = [c for _, c in known if c in ("divergence", "loss_repair", "age_accuracy")]
     return PictureWidget(
         draw,

@@ -9,7 +9,7 @@ from ehr_course.batches.sampler import LengthBatchSampler
 from ehr_course.errors import InputError
 from ehr_course.plots.batch import Waste, draw_batch, padding_share
 from ehr_course.plots.style import Picture
-from ehr_course.widgets.static import PictureWidget
+from ehr_course.widgets.static import PictureWidget, choice, slider
 
 BATCH_SIZES = (8, 16, 32, 64)
 
@@ -74,22 +74,8 @@ def batch_inspector(
             f"there is no batch {number}",
             f"Use a number from 0 to {last}.",
         )
-    numbers = ipywidgets.IntSlider(
-        value=number,
-        min=0,
-        max=last,
-        description="batch",
-        # A picture takes a moment: draw where the slider stops, not on its way.
-        continuous_update=False,
-        style={"description_width": "initial"},
-    )
-    sizes = ipywidgets.Dropdown(
-        value=batch_size,
-        options=BATCH_SIZES,
-        description="batch size",
-        style={"description_width": "initial"},
-        layout=ipywidgets.Layout(width="150px"),
-    )
+    numbers = slider("batch", number, 0, last)
+    sizes = choice("batch size", BATCH_SIZES, batch_size)
     buckets = ipywidgets.Checkbox(
         value=False,
         description="length buckets",

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-import ipywidgets
 import torch
 
 from ehr_course.generation.beam_search import (
@@ -19,7 +18,7 @@ from ehr_course.generation.beam_search import (
 from ehr_course.plots import style
 from ehr_course.plots.canvas import MARGIN, Box, Canvas
 from ehr_course.plots.style import Picture, count
-from ehr_course.widgets.static import PictureWidget, slider
+from ehr_course.widgets.static import PictureWidget, fine_slider, slider
 
 MOST_BEAMS = 4
 
@@ -76,18 +75,9 @@ def beam_tree(
             result, lambda token: tokenizer.piece(token, oov), first=min(step - 1, last)
         )
 
-    penalty = ipywidgets.FloatSlider(
-        value=length_penalty,
-        min=0.0,
-        max=3.0,
-        step=0.5,
-        description="length penalty (alpha)",
-        continuous_update=False,
-        style={"description_width": "initial"},
-    )
     controls = {
         "beams": slider("beams", min(beams, MOST_BEAMS), 1, MOST_BEAMS),
-        "length_penalty": penalty,
+        "length_penalty": fine_slider("length penalty (alpha)", length_penalty, 3.0, 0.5),
         "step": slider("from step", 1, 1, max(1, max_length - MOST_STEPS + 1)),
     }
     return PictureWidget(draw, controls)

@@ -14,7 +14,7 @@ from ehr_course.evaluation.measure import what_is_shown
 from ehr_course.plots import style
 from ehr_course.plots.canvas import FILLS, MARGIN, Canvas
 from ehr_course.plots.style import Picture, count
-from ehr_course.widgets.static import PictureWidget, slider
+from ehr_course.widgets.static import PictureWidget, fine_slider, slider
 
 FEWEST, MOST = 2, 10
 """How many seeds the slider reaches."""
@@ -65,15 +65,7 @@ def chance_explorer(*, seeds: int = 3, seed: int = 0) -> PictureWidget:
         truth = f"model better by {difference:g} spreads" if difference else "equal models"
         return draw_chance(studies, findings, truth=truth)
 
-    difference = ipywidgets.FloatSlider(
-        value=0,
-        min=0,
-        max=4,
-        step=0.5,
-        description="true difference, in spreads",
-        continuous_update=False,
-        style={"description_width": "initial"},
-    )
+    difference = fine_slider("true difference, in spreads", 0.0, 4.0, 0.5)
     number = slider("seeds", seeds, FEWEST, MOST)
     for control in (number, difference):
         control.layout = ipywidgets.Layout(width="360px", max_width="100%")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import ipywidgets
-
 from ehr_course.batches.corruption import STRATEGIES, Corruption
 from ehr_course.errors import InputError
 from ehr_course.plots.corruption import draw_corruption
 from ehr_course.plots.style import Picture
 from ehr_course.records import PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.widgets.static import PictureWidget, patient_slider
+from ehr_course.widgets.static import (
+    PictureWidget,
+    choice,
+    fine_slider,
+    patient_slider,
+    slider,
+)
 
 _SEEDS = 50
 """The largest seed of the slider."""
@@ -64,36 +68,17 @@ def corruption_playground(
         )
         return draw_corruption(records[patient], tokenizer, corruption, seed=seed)
 
-    label = {"description_width": "initial"}
-    strategy = ipywidgets.Dropdown(
-        options=[AS_IN_TRAINING, *STRATEGIES],
-        value=AS_IN_TRAINING,
-        description="strategy",
-        style=label,
-    )
-    mean_span, p = (
-        ipywidgets.FloatSlider(
-            value=value,
-            min=0.0,
-            max=largest,
-            step=step,
-            description=description,
-            continuous_update=False,
-            style=label,
-        )
-        for value, largest, step, description in (
-            (3.0, 8.0, 0.5, "mean span (lambda)"),
-            (0.15, 1.0, 0.05, "p (deletion, replacement)"),
-        )
-    )
-    noise = ipywidgets.IntSlider(
-        value=seed, min=0, max=_SEEDS, description="seed", continuous_update=False, style=label
-    )
     chosen = patient_slider(len(records))
     chosen.value = patient
-    controls = {"patient": chosen, "strategy": strategy, "mean_span": mean_span}
+    controls = {
+        "patient": chosen,
+        "strategy": choice("strategy", [AS_IN_TRAINING, *STRATEGIES]),
+        "mean_span": fine_slider("mean span (lambda)", 3.0, 8.0, 0.5),
+        "p": fine_slider("p (deletion, replacement)", 0.15, 1.0, 0.05),
+        "seed": slider("seed", seed, 0, _SEEDS),
+    }
     return PictureWidget(
         draw,
-        controls | {"p": p, "seed": noise},
+        controls,
         in_the_book={"mean_span": [], "p": [0.15, 0.5], "patient": [], "seed": [1]},
     )

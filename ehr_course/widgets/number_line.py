@@ -15,7 +15,7 @@ from torch import Tensor
 from ehr_course.errors import InputError
 from ehr_course.plots import style
 from ehr_course.plots.style import Picture
-from ehr_course.widgets.static import PictureWidget
+from ehr_course.widgets.static import PictureWidget, slider
 
 FIRST, LAST = -16, 40
 """The powers of two that the slider reaches."""
@@ -149,17 +149,9 @@ def number_line_explorer(gradients: Tensor, *, exponent: int = 0) -> PictureWidg
     def draw(exponent: int) -> Picture:
         return draw_sizes(sizes, exponent=exponent)
 
-    slider = ipywidgets.IntSlider(
-        value=exponent,
-        min=FIRST,
-        max=LAST,
-        description="loss scale = 2 to the power of",
-        # A picture takes a moment: draw where the slider stops, not on its way.
-        continuous_update=False,
-        layout=ipywidgets.Layout(width="480px", max_width="100%"),
-        style={"description_width": "initial"},
-    )
-    return PictureWidget(draw, {"exponent": slider})
+    power = slider("loss scale = 2 to the power of", exponent, FIRST, LAST)
+    power.layout = ipywidgets.Layout(width="480px", max_width="100%")
+    return PictureWidget(draw, {"exponent": power})
 
 
 # ---------------------------------------------------------------------- the picture

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ipywidgets
 import numpy as np
 import torch
 
@@ -22,7 +21,7 @@ from ehr_course.plots.charts import blank_chart
 from ehr_course.plots.style import Picture
 from ehr_course.records import MAX_AGE, Sex
 from ehr_course.tokenizers.codes import CodeTokenizer
-from ehr_course.widgets.static import PictureWidget
+from ehr_course.widgets.static import PictureWidget, choice, slider
 
 
 def next_token_probabilities(
@@ -143,23 +142,8 @@ def prompt_explorer(
     def draw(age: int, sex: Sex) -> Picture:
         return draw_next_codes(next_codes(model, tokenizer, age=age, sex=sex))
 
-    ages = ipywidgets.IntSlider(
-        value=age,
-        min=0,
-        max=MAX_AGE,
-        description="age",
-        # A picture takes a moment: draw where the slider stops, not on its way.
-        continuous_update=False,
-        style={"description_width": "initial"},
-    )
-    sexes = ipywidgets.Dropdown(
-        value=sex,
-        options=[("female", "F"), ("male", "M")],
-        description="sex",
-        layout=ipywidgets.Layout(width="max-content"),
-        style={"description_width": "initial"},
-    )
-    return PictureWidget(draw, {"age": ages, "sex": sexes})
+    sexes = choice("sex", [("female", "F"), ("male", "M")], sex)
+    return PictureWidget(draw, {"age": slider("age", age, 0, MAX_AGE), "sex": sexes})
 
 
 # ---------------------------------------------------------------------- the picture

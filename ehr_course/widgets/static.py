@@ -15,8 +15,8 @@ from ehr_course.widgets import states
 class PictureWidget(ipywidgets.VBox):
     """Controls, the picture that they set, and the picture in words.
 
-    The picture is redrawn when a control changes. Its alternative text stands under it, where
-    a screen reader announces the change. What goes wrong while drawing is said there too, for
+    The picture is redrawn when a control changes. Its alternative text stands under it unseen,
+    where a screen reader announces the change. What goes wrong while drawing is shown there, for
     nothing else would show it: Jupyter swallows the errors of a control's callback.
 
     In a stored notebook and on any page without a kernel, the picture and its alternative text are
@@ -95,10 +95,10 @@ class PictureWidget(ipywidgets.VBox):
         self.image.layout.max_width = "100%"
         self.image.layout.height = "auto"
         self.image.value = self.picture.live_png()
-        # The words stand under the image: an Image of ipywidgets 8 has no alternative text of its
-        # own, and with a tooltip it cannot be shown at all.
+        # The words stand under the image, unseen: an Image of ipywidgets 8 has no alternative text
+        # of its own, and with a tooltip it cannot be shown at all.
         self.words.value = (
-            f'<p role="status" style="{_WORDS}">{html.escape(self.alternative_text)}</p>'
+            f'<p role="status" style="{_UNSEEN}">{html.escape(self.alternative_text)}</p>'
         )
 
     def states(self) -> dict[str, Any]:
@@ -132,6 +132,7 @@ class PictureWidget(ipywidgets.VBox):
         return (super()._repr_mimebundle_(**kwargs) or {}) | data, metadata
 
 
+_UNSEEN = "position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)"
 _WORDS = "line-height: 1.4; max-width: 760px; margin: 0.3em 0; overflow-wrap: anywhere"
 
 
@@ -158,14 +159,32 @@ def slider(description: str, value: int, smallest: int, largest: int) -> ipywidg
     )
 
 
-def choice(description: str, options: Sequence[Any]) -> ipywidgets.Dropdown:
-    """A list to choose from that opens at its first option."""
+def fine_slider(
+    description: str, value: float, largest: float, step: float
+) -> ipywidgets.FloatSlider:
+    """A slider from 0 in steps of less than 1 that redraws where it stops."""
+    return ipywidgets.FloatSlider(
+        value=value,
+        min=0.0,
+        max=largest,
+        step=step,
+        description=description,
+        continuous_update=False,
+        style={"description_width": "initial"},
+    )
+
+
+def choice(
+    description: str, options: Sequence[Any], value: Any | None = None
+) -> ipywidgets.Dropdown:
+    """A list to choose from; without a value it opens at its first option."""
+    chosen = {"index": 0} if value is None else {"value": value}
     return ipywidgets.Dropdown(
         options=options,
-        index=0,
         description=description,
         layout=ipywidgets.Layout(width="max-content"),
         style={"description_width": "initial"},
+        **chosen,
     )
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import ipywidgets
-
 from ehr_course.errors import InputError
 from ehr_course.plots.style import Picture
 from ehr_course.plots.timeline import draw_timeline
 from ehr_course.records import PatientRecord
-from ehr_course.widgets.static import PictureWidget, patient_slider
+from ehr_course.widgets.static import PictureWidget, patient_slider, slider
 
 
 def timeline_explorer(
@@ -53,14 +51,7 @@ def timeline_explorer(
     def draw(least_visits: int, patient: int) -> Picture:
         return draw_timeline(chosen(least_visits)[patient])
 
-    least = ipywidgets.IntSlider(
-        value=least_visits,
-        min=1,
-        max=most,
-        description="visits, at least",
-        continuous_update=False,
-        style={"description_width": "initial"},
-    )
+    least = slider("visits, at least", least_visits, 1, most)
     candidates = chosen(least_visits)
     if first is not None and first not in candidates:
         raise InputError(
