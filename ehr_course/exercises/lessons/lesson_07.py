@@ -59,14 +59,6 @@ _SMALL = {"0389": 7, "25000": 8, "4019": 9, "4280": 10}
 _WITH_GAPS = {"4280": 10, "0389": 12, "25000": 8}
 
 
-def _encode_patient(visits: Sequence[Sequence[str]], code_ids: Mapping[str, int]) -> Ids:
-    ids = [1]
-    for visit in visits:
-        ids += [3, *(code_ids[code] for code in visit), 4]
-    ids.append(2)
-    return ids
-
-
 def _fresh_patient(rng: random.Random) -> Arguments:
     vocabulary = _some_codes(rng, 6)
     return _fresh_visits(rng, vocabulary), _some_ids(rng, vocabulary)
@@ -94,7 +86,7 @@ def _fresh_ids(rng: random.Random) -> Arguments:
     visits = _fresh_visits(rng, vocabulary)
     if rng.random() < 0.3:
         visits.insert(rng.randint(0, len(visits)), [])
-    ids = _encode_patient(visits, _code_ids(vocabulary))
+    ids = ENCODE_PATIENT.worked_answer(visits, _code_ids(vocabulary))
     return ids + [0] * rng.randint(0, 3), vocabulary
 
 
@@ -210,19 +202,6 @@ SEGMENT = Exercise(
 # 07.6 Pieces that can still become a code
 
 
-def _next_pieces(written: str, codes: Sequence[str], pieces: Sequence[str]) -> set[str]:
-    """Write on in every way that a code of the list begins with, and see what arrives at one."""
-
-    def arrives(text: str) -> bool:
-        if not any(code.startswith(text) for code in codes):
-            return False
-        return text in codes or any(arrives(text + piece) for piece in pieces)
-
-    return {piece for piece in pieces if arrives(written + piece)} | (
-        {""} if written in codes else set()
-    )
-
-
 def _fresh_pieces(rng: random.Random) -> Arguments:
     """Codes of few digits and pieces cut from them, so that some beginnings are dead ends."""
     few = rng.random() < 0.2  # inputs where nothing or one thing is allowed
@@ -242,7 +221,7 @@ def _fresh_pieces(rng: random.Random) -> Arguments:
         }
         pieces = rng.sample(sorted(parts), min(len(parts), rng.randint(6, 10)))
         written = rng.choice(_written_on_the_way(listed, pieces)[:6])
-        if few or len(_next_pieces(written, listed, pieces)) > 1:
+        if few or len(NEXT_PIECES.worked_answer(written, listed, pieces)) > 1:
             return written, listed, pieces
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import statistics
 from collections.abc import Sequence
 
 import torch
@@ -195,17 +194,6 @@ LEAK = Exercise(
 Run = tuple[float, int, float]
 
 
-def _read_sweep(runs: Sequence[Run]) -> dict[float, tuple[float, float, bool]]:
-    """With the functions of Python's own statistics."""
-    values = {weight: [v for w, _, v in runs if w == weight] for weight, _, _ in runs}
-    means = {weight: statistics.mean(found) for weight, found in values.items()}
-    spreads = {weight: statistics.stdev(found) for weight, found in values.items()}
-    return {
-        w: (means[w], spreads[w], abs(means[w] - means[0.0]) > spreads[w] + spreads[0.0])
-        for w in values
-    }
-
-
 def _runs(**values: list[float]) -> Arguments:
     """Runs of weight 0 and weight 1, with the seeds 0, 1 and so on."""
     weights = {"zero": 0.0, "one": 1.0}
@@ -216,7 +204,7 @@ def _runs(**values: list[float]) -> Arguments:
 
 def _on_the_edge(runs: Sequence[Run]) -> bool:
     """Whether rounding could decide."""
-    read = _read_sweep(runs)
+    read = SWEEP.worked_answer(runs)
     mean, spread, _ = read[0.0]
     return any(
         abs(abs(one[0] - mean) - one[1] - spread) < 1e-3 for weight, one in read.items() if weight

@@ -192,15 +192,6 @@ BEAM_STEP = Exercise(
 Hypotheses = Sequence[Sequence[float]]
 
 
-def _rank(hypotheses: Hypotheses, alpha: float) -> tuple[list[float], int]:
-    """The penalty by way of its logarithm."""
-    scores = [
-        math.fsum(tokens) / math.exp(alpha * math.log((5 + len(tokens)) / 6))
-        for tokens in hypotheses
-    ]
-    return scores, scores.index(max(scores))
-
-
 def _fresh_hypotheses(rng: random.Random) -> Arguments:
     while True:
         lengths = rng.sample(range(1, 8), rng.randint(2, 3))
@@ -210,7 +201,7 @@ def _fresh_hypotheses(rng: random.Random) -> Arguments:
         # the order of additions which hypothesis a wrong idea chooses.
         sums = [math.fsum(tokens) for tokens in hypotheses]
         rounded = [p / ((5 + n) // 6) ** alpha for p, n in zip(sums, lengths, strict=True)]
-        if all(map(_apart, (sums, rounded, _rank(hypotheses, alpha)[0]))):
+        if all(map(_apart, (sums, rounded, LENGTH_PENALTY.worked_answer(hypotheses, alpha)[0]))):
             return hypotheses, alpha
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 import torch
-from scipy.spatial.distance import jensenshannon
 from torch import Tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
@@ -65,11 +63,6 @@ SAMPLING = Exercise(
 # 19.2 The distance between code distributions
 
 
-def _distance(real: np.ndarray, synthetic: np.ndarray) -> float:
-    """By SciPy, which divides each by its sum."""
-    return float(jensenshannon(real.astype(float), synthetic.astype(float), base=2))
-
-
 def _counts(rng: random.Random, n: int) -> np.ndarray:
     counts = [rng.choice((0, 0, 1, 2, 3, 5, 8, 13)) for _ in range(n)]
     counts[rng.randrange(n)] += 1
@@ -80,7 +73,7 @@ def _fresh_counts(rng: random.Random) -> Arguments:
     n = rng.randint(3, 6)
     while True:
         real, synthetic = _counts(rng, n), _counts(rng, n)
-        if _distance(real, synthetic) > 0.05:
+        if DISTANCE.worked_answer(real, synthetic) > 0.05:
             return real, synthetic
 
 
@@ -277,52 +270,6 @@ REPORT = Exercise(
 _OPEN, _CLOSE, _END = "<v>", "<\\v>", "<EOS>"
 
 
-def _may_come_next(
-    written: Sequence[str], codes: Sequence[str], needed: Sequence[str], most: int
-) -> set[str]:
-    """Whether a record can be finished is found by trying to finish it."""
-
-    @cache
-    def can_end(visit: frozenset[str] | None, visits: bool, missing: frozenset, room: int) -> bool:
-        if room <= 0:
-            return False
-        if visit is None:
-            ends = visits and not missing
-            return ends or can_end(frozenset(), visits, missing, room - 1)
-        if visit and can_end(None, True, missing, room - 1):
-            return True
-        return any(
-            can_end(visit | {code}, visits, missing - {code}, room - 1)
-            for code in codes
-            if code not in visit
-        )
-
-    visit: frozenset[str] | None = None
-    visits, missing = False, frozenset(needed)
-    for token in written[1:]:
-        if token == _OPEN:
-            visit = frozenset()
-        elif token == _CLOSE:
-            visit, visits = None, True
-        else:
-            assert visit is not None  # what was written so far is well formed
-            visit, missing = visit | {token}, missing - {token}
-    room = most - len(written) - 1  # after the next token
-    found = set()
-    if visit is None:
-        if visits and not missing and room >= 0:
-            found.add(_END)
-        if can_end(frozenset(), visits, missing, room):
-            found.add(_OPEN)
-        return found
-    if visit and can_end(None, True, missing, room):
-        found.add(_CLOSE)
-    for code in codes:
-        if code not in visit and can_end(visit | {code}, visits, missing - {code}, room):
-            found.add(code)
-    return found
-
-
 def _record(words: str) -> list[str]:
     r"""The tokens of a record: its visits in brackets, the last one perhaps still open."""
     return ["<BOS>", *(_OPEN if w == "[" else _CLOSE if w == "]" else w for w in words.split())]
@@ -334,7 +281,7 @@ def _fresh_record(rng: random.Random) -> Arguments:
     most = rng.randint(len(needed) + 5, 12)
     written = ["<BOS>"]
     for _ in range(rng.randint(0, most)):
-        tokens = sorted(_may_come_next(written, codes, needed, most) - {_END})
+        tokens = sorted(NEXT.worked_answer(written, codes, needed, most) - {_END})
         if not tokens:
             break
         written.append(rng.choice(tokens))
