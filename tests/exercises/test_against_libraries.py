@@ -1,4 +1,4 @@
-"""Worked answers beside a library, or a slower way, that does the same, on the inputs of a check."""
+"""Worked answers beside a library or a slower way, on the inputs of a check."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torch import Tensor, tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
-from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
+from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers, tensors
 from ehr_course.exercises.prompt_to_read import SummedPrompt, distances
 
 # 12.1 Weight times age plus bias
@@ -28,12 +28,12 @@ _B3 = tensor([[0.2, -1.0, 2.0], [3.0, 0.4, -0.5]])
 NUMERICAL = Exercise(
     id="12.1",
     chosen=(
-        (tensor([[65.0], [20.0]]), tensor([[1.0, -0.5, 0.2]]), tensor([[0.0, 3.0, 1.0]])),
+        tensors([[65.0], [20.0]], [[1.0, -0.5, 0.2]], [[0.0, 3.0, 1.0]]),
         (tensor([[65.0, 2.0], [20.0, 7.0]]), _W2, _B2),
         (tensor([[65.0, 2.0], [20.0, 7.0], [40.0, 1.0]]), _W3, _B3),
         (tensor([[65.0, 2.0], [20.0, 7.0]]), _W3, _B3),
         (tensor([[65.0, 2.0]]), _W3, _B3),
-        (tensor([[30.5]]), tensor([[2.0, 1.0]]), tensor([[1.0, -1.0]])),
+        tensors([[30.5]], [[2.0, 1.0]], [[1.0, -1.0]]),
     ),
     fresh=_fresh_numerical,
     tolerance=FLOAT32,
@@ -111,19 +111,13 @@ def _fresh_sequence(rng: random.Random) -> Arguments:
 PREPEND = Exercise(
     id="12.4",
     chosen=(
-        (tensor([[[9.0, 8.0]]]), tensor([[[1.0, 2.0], [3.0, 4.0]]]), tensor([[1, 0]])),
-        (
-            tensor([[[9.0, 8.0], [7.0, 6.0]]]),
-            tensor([[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]]),
-            tensor([[1, 1, 0]]),
+        tensors([[[9.0, 8.0]]], [[[1.0, 2.0], [3.0, 4.0]]], [[1, 0]]),
+        tensors([[[9.0, 8.0], [7.0, 6.0]]], [[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]], [[1, 1, 0]]),
+        tensors(
+            [[[9.0], [8.0]], [[7.0], [6.0]]], [[[1.0], [2.0]], [[3.0], [4.0]]], [[1, 1], [1, 0]]
         ),
-        (
-            tensor([[[9.0], [8.0]], [[7.0], [6.0]]]),
-            tensor([[[1.0], [2.0]], [[3.0], [4.0]]]),
-            tensor([[1, 1], [1, 0]]),
-        ),
-        (tensor([[[9.0], [8.0]]]), tensor([[[1.0], [2.0], [3.0]]]), tensor([[1, 1, 1]])),
-        (tensor([[[9.0]]]), tensor([[[1.0], [2.0], [3.0]]]), tensor([[0, 1, 1]])),
+        tensors([[[9.0], [8.0]]], [[[1.0], [2.0], [3.0]]], [[1, 1, 1]]),
+        tensors([[[9.0]]], [[[1.0], [2.0], [3.0]]], [[0, 1, 1]]),
     ),
     fresh=_fresh_sequence,
     tolerance=FLOAT32,
@@ -143,10 +137,10 @@ def _fresh_ages(rng: random.Random) -> Arguments:
 FOURIER = Exercise(
     id="12.5",
     chosen=(
-        (tensor([40.0, 50.0, 60.0]), tensor([0.5, 1.0])),
-        (tensor([0.0, 22.5, 45.0, 67.5, 90.0]), tensor([0.5, 1.0, 2.0])),
-        (tensor([7.0, 10.0, 13.0, 16.0]), tensor([0.25, 1.5])),
-        (tensor([1.0, 31.0, 61.0]), tensor([0.75])),
+        tensors([40.0, 50.0, 60.0], [0.5, 1.0]),
+        tensors([0.0, 22.5, 45.0, 67.5, 90.0], [0.5, 1.0, 2.0]),
+        tensors([7.0, 10.0, 13.0, 16.0], [0.25, 1.5]),
+        tensors([1.0, 31.0, 61.0], [0.75]),
     ),
     fresh=_fresh_ages,
     tolerance=FLOAT32,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
-from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
+from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers, tensors
 
 
 def _rows(lengths: Sequence[int], width: int) -> Tensor:
@@ -107,18 +107,18 @@ _LABELS = tensor([[1, 7, NOT_SCORED], [3, 8, 9]])
 TOKEN_LOSS = Exercise(
     id="13.3",
     chosen=(
-        (tensor([[[0.5, -1.0], [2.0, 0.3]]]), tensor([[7]]), tensor([1]), 1),
+        tensors([[[0.5, -1.0], [2.0, 0.3]]], [[7]], [1], 1),
         (_TWO_ROWS, _LABELS, tensor([0, 1]), 1),
         (_TWO_ROWS, _LABELS, tensor([1, 0]), 1),
         (_TWO_ROWS, tensor([[7, NOT_SCORED], [8, 9]]), tensor([1, 0]), 2),
         (_TWO_ROWS[:, 1:], _LABELS, tensor([1, 1]), 0),
         # Labels that could be classes: to score them as such is wrong and does not raise.
         (_TWO_ROWS[:1], tensor([[0, 1, NOT_SCORED]]), tensor([1]), 1),
-        (tensor([[[9.0, -9.0], [200.0, -200.0], [-1.0, 1.0]]]), tensor([[7, 2]]), tensor([1]), 1),
-        (
-            tensor([[[0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [3.0, 0.5, -1.0], [0.2, 0.1, 2.0]]]),
-            tensor([[3, 7, NOT_SCORED]]),
-            tensor([2]),
+        tensors([[[9.0, -9.0], [200.0, -200.0], [-1.0, 1.0]]], [[7, 2]], [1], 1),
+        tensors(
+            [[[0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [3.0, 0.5, -1.0], [0.2, 0.1, 2.0]]],
+            [[3, 7, NOT_SCORED]],
+            [2],
             1,
         ),
     ),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
-from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers
+from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers, tensors
 from ehr_course.exercises.loss_to_probe import WAYS, HiddenLoss
 from ehr_course.losses import LossTerm
 
@@ -41,19 +41,16 @@ _S22 = tensor([[[1.0, 0.0], [0.0, 2.0]], [[0.5, 1.0], [3.0, 0.0]]])
 MASKED = Exercise(
     id="14.1",
     chosen=(
-        (tensor([[[2.0, 0.0, 1.0]]]), tensor([[0]])),
-        (tensor([[[1.0, 0.0], [0.0, 2.0]]]), tensor([[0, -100]])),
+        tensors([[[2.0, 0.0, 1.0]]], [[0]]),
+        tensors([[[1.0, 0.0], [0.0, 2.0]]], [[0, -100]]),
         (_S22, tensor([[1, 0], [1, -100]])),
         (_S22, tensor([[1, 1], [-100, -100]])),
-        (tensor([[[120.0, 118.0], [-120.0, -121.0]]]), tensor([[1, 0]])),
-        (tensor([[[120.0, 118.0], [121.0, 119.0]]]), tensor([[1, 0]])),
-        (tensor([[[150.0, 0.0], [0.0, 1.0]]]), tensor([[1, 0]])),
-        (tensor([[[40.0, 0.0], [0.0, 1.0]]]), tensor([[0, 0]])),
-        (tensor([[[0.0, 1.0], [2.0, 0.0], [1.0, 1.5]]]), tensor([[-100, 1, 0]])),
-        (
-            tensor([[[0.5, 1.0, 2.0]] * 3, [[1.0, -1.0, 0.5]] * 3]),
-            tensor([[2, 1, 0], [1, -100, -100]]),
-        ),
+        tensors([[[120.0, 118.0], [-120.0, -121.0]]], [[1, 0]]),
+        tensors([[[120.0, 118.0], [121.0, 119.0]]], [[1, 0]]),
+        tensors([[[150.0, 0.0], [0.0, 1.0]]], [[1, 0]]),
+        tensors([[[40.0, 0.0], [0.0, 1.0]]], [[0, 0]]),
+        tensors([[[0.0, 1.0], [2.0, 0.0], [1.0, 1.5]]], [[-100, 1, 0]]),
+        tensors([[[0.5, 1.0, 2.0]] * 3, [[1.0, -1.0, 0.5]] * 3], [[2, 1, 0], [1, -100, -100]]),
     ),
     fresh=_fresh_logits,
     tolerance=FLOAT32,
@@ -76,16 +73,16 @@ _S3 = tensor([[2.0, 0.0, 1.0], [0.0, 0.5, -1.0], [1.0, 3.0, 0.0]])
 SMOOTHED = Exercise(
     id="14.2",
     chosen=(
-        (tensor([[2.0, 0.0]]), tensor([0]), 0.1),
-        (tensor([[2.0, 0.0]]), tensor([1]), 0.4),
+        tensors([[2.0, 0.0]], [0], 0.1),
+        tensors([[2.0, 0.0]], [1], 0.4),
         (_S3, tensor([0, 1, 2]), 0.0),
         (_S3, tensor([0, 1, 2]), 0.1),
         (_S3, tensor([0, -100, 2]), 0.1),
         (_S3, tensor([1, -100, -100]), 0.3),
         (_S3, tensor([-100, 2, 1]), 1.0),
-        (tensor([[90.0, 0.0, -90.0], [-1.0, 0.0, 1.0]]), tensor([0, 1]), 0.2),
-        (tensor([[120.0, 118.0, 119.0]]), tensor([1]), 0.2),
-        (tensor([[40.0, 0.0], [0.0, 1.0]]), tensor([0, 0]), 0.0),
+        tensors([[90.0, 0.0, -90.0], [-1.0, 0.0, 1.0]], [0, 1], 0.2),
+        tensors([[120.0, 118.0, 119.0]], [1], 0.2),
+        tensors([[40.0, 0.0], [0.0, 1.0]], [0, 0], 0.0),
     ),
     fresh=_fresh_smoothing,
     tolerance=FLOAT32,

@@ -10,15 +10,7 @@ import torch
 from torch import Tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
-
-FLOAT32 = 1e-4
-"""The tolerance of values that come from a few products in float32."""
-
-
-def _numbers(rng: random.Random, *shape: int, up_to: int = 20) -> Tensor:
-    """Numbers with one decimal, from minus to plus up_to tenths: short in a message."""
-    values = [rng.randint(-up_to, up_to) / 10 for _ in range(math.prod(shape))]
-    return torch.tensor(values).reshape(shape)
+from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers_and_0, tensors
 
 
 def _shares(rng: random.Random, rows: int, n: int, *, of: int = 20) -> Tensor:
@@ -46,12 +38,12 @@ def _prefix_mask(rng: random.Random, batch: int, source: int) -> Tensor:
 def _fresh_attention(rng: random.Random) -> Arguments:
     batch, source, hidden, width = rng.choice(((1, 3, 2, 3), (2, 3, 1, 2), (2, 2, 2, 1)))
     return (
-        _numbers(rng, batch, hidden),
-        _numbers(rng, batch, source, width),
+        numbers_and_0(rng, batch, hidden),
+        numbers_and_0(rng, batch, source, width),
         _prefix_mask(rng, batch, source),
-        _numbers(rng, hidden, width),
-        _numbers(rng, hidden, hidden),
-        _numbers(rng, hidden),
+        numbers_and_0(rng, hidden, width),
+        numbers_and_0(rng, hidden, hidden),
+        numbers_and_0(rng, hidden),
     )
 
 
@@ -74,13 +66,13 @@ ATTENTION = Exercise(
     chosen=(
         (_ONE, _TWO_STATES, torch.tensor([[1, 1, 1]]), _WH, 0.5 * _ONE, torch.tensor([1.0])),
         (_ONE, _TWO_STATES, torch.tensor([[1, 1, 0]]), _WH, 0.5 * _ONE, torch.tensor([2.0])),
-        (
-            torch.tensor([[0.5, -1.0], [1.0, 0.0]]),
-            torch.tensor([[[1.0], [-1.0]], [[0.5], [2.0]]]),
-            torch.tensor([[1, 1], [1, 0]]),
-            torch.tensor([[1.0], [0.5]]),
-            torch.tensor([[0.0, 1.0], [0.5, 0.0]]),
-            torch.tensor([1.0, -2.0]),
+        tensors(
+            [[0.5, -1.0], [1.0, 0.0]],
+            [[[1.0], [-1.0]], [[0.5], [2.0]]],
+            [[1, 1], [1, 0]],
+            [[1.0], [0.5]],
+            [[0.0, 1.0], [0.5, 0.0]],
+            [1.0, -2.0],
         ),
         _places(-20.0, [1, 1, 1], [1, 1, 0]),
         _places(-300.0, [1, 1, 1], [1, 1, 0]),  # all scores -228: lower than -100
@@ -103,10 +95,10 @@ ATTENTION = Exercise(
 def _fresh_gate(rng: random.Random) -> Arguments:
     batch, width, hidden, d_embedding = rng.randint(1, 3), 2, 1, rng.randint(1, 2)
     return (
-        _numbers(rng, batch, width),
-        _numbers(rng, batch, hidden),
-        _numbers(rng, batch, d_embedding),
-        _numbers(rng, width + hidden + d_embedding),
+        numbers_and_0(rng, batch, width),
+        numbers_and_0(rng, batch, hidden),
+        numbers_and_0(rng, batch, d_embedding),
+        numbers_and_0(rng, width + hidden + d_embedding),
         rng.randint(1, 20) / 10 * rng.choice((-1, 1)),
     )
 
@@ -114,32 +106,22 @@ def _fresh_gate(rng: random.Random) -> Arguments:
 GENERATION = Exercise(
     id="16.2",
     chosen=(
-        (
-            torch.tensor([[1.0, 0.0]]),
-            torch.tensor([[2.0]]),
-            torch.tensor([[-1.0]]),
-            torch.tensor([0.5, 1.0, -1.0, 0.25]),
-            0.5,
+        tensors([[1.0, 0.0]], [[2.0]], [[-1.0]], [0.5, 1.0, -1.0, 0.25], 0.5),
+        tensors(
+            [[1.0, 2.0], [0.5, -1.0]], [[0.0], [2.0]], [[1.5], [-0.5]], [0.5, -0.2, 1.0, 2.0], -1.0
         ),
-        (
-            torch.tensor([[1.0, 2.0], [0.5, -1.0]]),
-            torch.tensor([[0.0], [2.0]]),
-            torch.tensor([[1.5], [-0.5]]),
-            torch.tensor([0.5, -0.2, 1.0, 2.0]),
-            -1.0,
-        ),
-        (
-            torch.tensor([[10.0, 0.0], [-10.0, 0.0]]),
-            torch.tensor([[0.0], [1.0]]),
-            torch.tensor([[0.0, 1.0], [1.0, 0.0]]),
-            torch.tensor([3.0, 1.0, 0.5, 2.0, -1.0]),
+        tensors(
+            [[10.0, 0.0], [-10.0, 0.0]],
+            [[0.0], [1.0]],
+            [[0.0, 1.0], [1.0, 0.0]],
+            [3.0, 1.0, 0.5, 2.0, -1.0],
             1.0,
         ),
-        (
-            torch.tensor([[1.0], [2.0], [3.0]]),
-            torch.tensor([[0.0], [1.0], [-1.0]]),
-            torch.tensor([[-1.0], [0.5], [0.0]]),
-            torch.tensor([0.5, 0.25, -0.5]),
+        tensors(
+            [[1.0], [2.0], [3.0]],
+            [[0.0], [1.0], [-1.0]],
+            [[-1.0], [0.5], [0.0]],
+            [0.5, 0.25, -0.5],
             0.0,
         ),
     ),
@@ -170,41 +152,17 @@ def _fresh_mixture(rng: random.Random) -> Arguments:
 MIXED = Exercise(
     id="16.3",
     chosen=(
-        (
-            torch.tensor([[0.5, 0.3, 0.2]]),
-            torch.tensor([[0.5, 0.25, 0.25]]),
-            torch.tensor([0.4]),
-            torch.tensor([[2, 1, 2]]),
-            0,
-        ),
-        (
-            torch.tensor([[0.6, 0.4]]),
-            torch.tensor([[0.1, 0.7, 0.2]]),
-            torch.tensor([0.2]),
-            torch.tensor([[1, 2, 2]]),
-            1,
-        ),
-        (
-            torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]]),
-            torch.tensor([[0.2, 0.5, 0.3, 0.0], [0.1, 0.6, 0.2, 0.1]]),
-            torch.tensor([0.9, 0.3]),
-            torch.tensor([[3, 2, 3, 1], [1, 4, 3, 1]]),
+        tensors([[0.5, 0.3, 0.2]], [[0.5, 0.25, 0.25]], [0.4], [[2, 1, 2]], 0),
+        tensors([[0.6, 0.4]], [[0.1, 0.7, 0.2]], [0.2], [[1, 2, 2]], 1),
+        tensors(
+            [[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]],
+            [[0.2, 0.5, 0.3, 0.0], [0.1, 0.6, 0.2, 0.1]],
+            [0.9, 0.3],
+            [[3, 2, 3, 1], [1, 4, 3, 1]],
             2,
         ),
-        (
-            torch.tensor([[0.25, 0.75]]),
-            torch.tensor([[0.3, 0.1, 0.6]]),
-            torch.tensor([0.5]),
-            torch.tensor([[1, 1, 0]]),
-            0,
-        ),
-        (
-            torch.tensor([[0.25, 0.75]]),
-            torch.tensor([[0.5, 0.5]]),
-            torch.tensor([1.0]),
-            torch.tensor([[2, 3]]),
-            2,
-        ),
+        tensors([[0.25, 0.75]], [[0.3, 0.1, 0.6]], [0.5], [[1, 1, 0]], 0),
+        tensors([[0.25, 0.75]], [[0.5, 0.5]], [1.0], [[2, 3]], 2),
     ),
     fresh=_fresh_mixture,
     tolerance=FLOAT32,
@@ -253,7 +211,7 @@ EXTENDED = Exercise(
 
 def _fresh_pointers(rng: random.Random) -> Arguments:
     n, vocab, source = 2, 4, 3
-    logits, scores = _numbers(rng, n, vocab), _numbers(rng, n, source)
+    logits, scores = numbers_and_0(rng, n, vocab), numbers_and_0(rng, n, source)
     ids = torch.tensor([[rng.randrange(1, vocab + 2) for _ in range(source)] for _ in range(n)])
     targets = []
     for row in range(n):
@@ -263,7 +221,7 @@ def _fresh_pointers(rng: random.Random) -> Arguments:
         targets.append(rng.choice((ids[row, place].item(), rng.randrange(1, vocab))))
         if rng.random() < 0.5:
             scores[row, 2] = -torch.inf
-    return logits, scores, _numbers(rng, n), ids, torch.tensor(targets)
+    return logits, scores, numbers_and_0(rng, n), ids, torch.tensor(targets)
 
 
 def _target(
@@ -290,12 +248,12 @@ LOG_SPACE = Exercise(
         _target([0.0, 1.0], [0.0, 1.0], -900.0, [2, 3], 1),  # and of float64
         _target([0.0, 900.0], [0.0, 1.0], 0.5, [2, 3], 0),  # by the logits
         _target([0.0, 1.0], [0.0, 900.0], 0.5, [2, 3], 2),  # by the scores
-        (
-            torch.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 0.5]]),
-            torch.tensor([[0.0, 1.0], [2.0, 0.5]]),
-            torch.tensor([0.5, -1.0]),
-            torch.tensor([[3, 1], [3, 3]]),
-            torch.tensor([1, 3]),
+        tensors(
+            [[0.0, 1.0, 2.0], [1.0, 0.0, 0.5]],
+            [[0.0, 1.0], [2.0, 0.5]],
+            [0.5, -1.0],
+            [[3, 1], [3, 3]],
+            [1, 3],
         ),
     ),
     extreme=(  # closed ways are likelier than the open one where a finite number stands for them
@@ -327,7 +285,7 @@ def _fresh_origins(rng: random.Random) -> Arguments:
     return (
         _shares(rng, n, vocab).log(),
         log_attention,
-        _numbers(rng, n),
+        numbers_and_0(rng, n),
         ids,
         torch.tensor(written),
     )

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
-
-FLOAT32 = 1e-4
-"""The tolerance of values that come from a few sums in float32."""
+from ehr_course.exercises.lessons.small_tensors import FLOAT32, tensors
 
 
 def _shares(rng: random.Random, n: int) -> list[float]:
@@ -71,13 +69,13 @@ _TWO = torch.tensor(
 LOSS = Exercise(
     id="17.2",
     chosen=(
-        (torch.tensor([[[0.75, 0.25], [0.5, 0.5]]]), torch.tensor([[True, True]])),
-        (torch.tensor([[[0.75, 0.25], [0.5, 0.5]]]), torch.tensor([[True, False]])),
+        tensors([[[0.75, 0.25], [0.5, 0.5]]], [[True, True]]),
+        tensors([[[0.75, 0.25], [0.5, 0.5]]], [[True, False]]),
         (_TWO, torch.tensor([[True, True, True, False], [True, True, False, False]])),
         (_TWO, torch.tensor([[True] * 4] * 2)),
         (_TWO[1:, :3], torch.tensor([[True, True, False]])),
         # A second step that costs nothing.
-        (torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), torch.tensor([[True, True]])),
+        tensors([[[1.0, 0.0], [0.0, 1.0]]], [[True, True]]),
     ),
     fresh=_fresh_loss,
     tolerance=FLOAT32,
@@ -162,25 +160,17 @@ BEAM_STEP = Exercise(
         (_STEP, torch.tensor([[-2.5, -0.3]])),
         (torch.cat([_STEP, _OTHER]), torch.tensor([[-0.1, -0.7], [-2.0, -3.1]])),
         (torch.cat([_OTHER, _STEP]), torch.tensor([[-0.1, -0.7], [-0.3, -3.1]])),
-        (
-            torch.tensor(
-                [[[-0.5, -1.3, -2.2, -1.9], [-0.6, -1.4, -2.1, -1.8], [-0.4, -1.7, -2.3, -1.1]]]
-            ),
-            torch.tensor([[0.0, -math.inf, -math.inf]]),
+        tensors(
+            [[[-0.5, -1.3, -2.2, -1.9], [-0.6, -1.4, -2.1, -1.8], [-0.4, -1.7, -2.3, -1.1]]],
+            [[0.0, -math.inf, -math.inf]],
         ),
         # A long hypothesis, and a beam that is not there: no number is as low as minus infinity.
         (_OTHER, torch.tensor([[-300.0, -math.inf]])),
         (_STEP, torch.tensor([[-math.inf, -12_000.0]])),
         # As many beams as the vocabulary has tokens, and more.
-        (torch.tensor([[[-0.3, -1.4], [-0.9, -0.6]]]), torch.tensor([[-0.9, -0.2]])),
-        (
-            torch.tensor([[[-0.3, -1.4], [-0.9, -0.7], [-0.2, -2.0]]]),
-            torch.tensor([[-0.9, -0.25, -1.6]]),
-        ),
-        (
-            torch.tensor([[[-3.0, -0.5, -2.1, -1.8], [-0.7, -2.9, -2.3, -1.15]]]),
-            torch.tensor([[-1.0, -0.9]]),
-        ),
+        tensors([[[-0.3, -1.4], [-0.9, -0.6]]], [[-0.9, -0.2]]),
+        tensors([[[-0.3, -1.4], [-0.9, -0.7], [-0.2, -2.0]]], [[-0.9, -0.25, -1.6]]),
+        tensors([[[-3.0, -0.5, -2.1, -1.8], [-0.7, -2.9, -2.3, -1.15]]], [[-1.0, -0.9]]),
     ),
     fresh=_fresh_step,
     tolerance=FLOAT32,

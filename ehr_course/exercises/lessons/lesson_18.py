@@ -10,17 +10,7 @@ import torch
 from torch import Tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
-
-FLOAT32 = 1e-4
-"""The tolerance of values that come from a few sums in float32."""
-
-
-def _numbers(rng: random.Random, *shape: int, largest: float = 2.0) -> Tensor:
-    """Numbers with one decimal, float32."""
-    count = math.prod(shape)
-    most = round(10 * largest)
-    return torch.tensor([rng.randint(-most, most) / 10 for _ in range(count)]).reshape(shape)
-
+from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers_and_0, tensors
 
 # 18.1 Attention with a prefix
 
@@ -44,22 +34,22 @@ def _heads(
     n: int,
     mask: Tensor,
     *,
-    largest: float = 2.0,
+    up_to: int = 20,
     width: int = 2,
 ) -> Arguments:
     """Queries, keys and values of these shapes, and those of a prefix."""
     target, source = mask.shape
-    q = _numbers(rng, batch, heads, target, width, largest=largest)
-    k = _numbers(rng, batch, heads, source, width, largest=largest)
-    v = _numbers(rng, batch, heads, source, width)
-    prefix_k = _numbers(rng, heads, n, width, largest=largest)
-    return q, k, v, prefix_k, _numbers(rng, heads, n, width), mask
+    q = numbers_and_0(rng, batch, heads, target, width, up_to=up_to)
+    k = numbers_and_0(rng, batch, heads, source, width, up_to=up_to)
+    v = numbers_and_0(rng, batch, heads, source, width)
+    prefix_k = numbers_and_0(rng, heads, n, width, up_to=up_to)
+    return q, k, v, prefix_k, numbers_and_0(rng, heads, n, width), mask
 
 
 def _far_below_0(query: float, hidden: float) -> Arguments:
     """The first query sees two keys whose scores are minus itself, and not the hidden one."""
     numbers = [[query], [10.0]], [[-1.0], [hidden]], [[4.0], [7.0]], [[-1.0]], [[9.0]]
-    q, k, v, prefix_k, prefix_v = (torch.tensor([part]) for part in numbers)
+    q, k, v, prefix_k, prefix_v = tensors(*([part] for part in numbers))
     return q[None], k[None], v[None], prefix_k, prefix_v, _causal(2, 2)
 
 
@@ -68,12 +58,7 @@ _LARGEST = torch.finfo(torch.float32).max
 PREFIX_ATTENTION = Exercise(
     id="18.1",
     chosen=(
-        tuple(
-            map(
-                torch.tensor,
-                ([[[[0.0]]]], [[[[5.0]]]], [[[[4.0]]]], [[[1.0]]], [[[10.0]]], [[True]]),
-            )
-        ),
+        tensors([[[[0.0]]]], [[[[5.0]]]], [[[[4.0]]]], [[[1.0]]], [[[10.0]]], [[True]]),
         _heads(random.Random(1), 1, 2, 1, _causal(3, 3)),
         _heads(random.Random(2), 2, 2, 2, _causal(3, 3)),
         # Cross-attention: other lengths, and a source that is padded.
@@ -85,7 +70,7 @@ PREFIX_ATTENTION = Exercise(
             random.Random(5), 1, 1, 2, torch.tensor([[True, False], [False, True], [True] * 2])
         ),
         # Scores so large that float32 cannot hold e to their power.
-        _heads(random.Random(6), 1, 2, 1, _causal(2, 2), largest=20.0),
+        _heads(random.Random(6), 1, 2, 1, _causal(2, 2), up_to=200),
         # Heads that are not as wide as they are many.
         _heads(random.Random(7), 1, 2, 1, _causal(2, 2), width=3),
         # The hidden key has a score a little lower than the others, or by far the largest.
@@ -157,18 +142,13 @@ def _fresh_projection(rng: random.Random) -> Arguments:
 
 def _projection(rng: random.Random, n: int, d: int, h: int, width: int) -> Arguments:
     shapes = (n, d), (h, d), (h,), (width, h), (width,)
-    return tuple(_numbers(rng, *shape, largest=1.5) for shape in shapes)
+    return tuple(numbers_and_0(rng, *shape, up_to=15) for shape in shapes)
 
-
-_EXAMPLE = tuple(
-    torch.tensor(values)
-    for values in ([[1.0], [-1.0]], [[0.5]], [0.5], [[2.0], [1.0]], [0.0, 1.0])
-)
 
 FOLD = Exercise(
     id="18.4",
     chosen=(
-        _EXAMPLE,
+        tensors([[1.0], [-1.0]], [[0.5]], [0.5], [[2.0], [1.0]], [0.0, 1.0]),
         _projection(random.Random(1), 2, 3, 2, 4),
         _projection(random.Random(3), 2, 2, 2, 2),
         _projection(random.Random(4), 1, 2, 3, 4),
@@ -278,7 +258,7 @@ WINS = Exercise(
 # 18.6 How low can a bias go
 
 
-def _record(rng: random.Random, rows: int, vocabulary: int, *, largest: float) -> Arguments:
+def _record(rng: random.Random, rows: int, vocabulary: int, *, up_to: int) -> Arguments:
     """Scores, and labels among which every token stands once at least."""
     # One token is as frequent as all others together, and the model does not know it.
     often = rng.randrange(vocabulary)
@@ -286,12 +266,12 @@ def _record(rng: random.Random, rows: int, vocabulary: int, *, largest: float) -
     while len(labels) < rows:
         labels.append(often if rng.random() < 0.5 else rng.randrange(vocabulary))
     rng.shuffle(labels)
-    return _numbers(rng, rows, vocabulary, largest=largest), torch.tensor(labels)
+    return numbers_and_0(rng, rows, vocabulary, up_to=up_to), torch.tensor(labels)
 
 
 def _fresh_record(rng: random.Random) -> Arguments:
     vocabulary = rng.randint(2, 5)
-    return _record(rng, rng.randint(8, 14), vocabulary, largest=rng.choice((1.0, 2.0)))
+    return _record(rng, rng.randint(8, 14), vocabulary, up_to=rng.choice((10, 20)))
 
 
 LOWEST_LOSS = Exercise(
@@ -299,23 +279,19 @@ LOWEST_LOSS = Exercise(
     chosen=(
         (torch.zeros(4, 2), torch.tensor([0, 0, 0, 1])),
         # The model is wrong by a bias alone: 2 for the first token.
-        (torch.tensor([[2.0, 0.0]] * 4), torch.tensor([0, 1, 1, 1])),
+        tensors([[2.0, 0.0]] * 4, [0, 1, 1, 1]),
         # It knows which rows are which, and is too sure of one token.
-        (
-            torch.tensor([[4.0, 0.0, 1.0], [3.0, 1.5, 0.0], [3.5, 0.0, 2.5], [4.0, 1.0, 1.0]]),
-            torch.tensor([0, 1, 2, 0]),
+        tensors(
+            [[4.0, 0.0, 1.0], [3.0, 1.5, 0.0], [3.5, 0.0, 2.5], [4.0, 1.0, 1.0]], [0, 1, 2, 0]
         ),
         # As frequent as the model expects, and not where it expects them: nothing to gain.
-        (torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([1, 0])),
-        _record(random.Random(1), 12, 4, largest=2.0),
+        tensors([[1.0, 0.0], [0.0, 1.0]], [1, 0]),
+        _record(random.Random(1), 12, 4, up_to=20),
         # It is sure of itself, so that a correction goes only part of the way.
-        _record(random.Random(2), 10, 3, largest=7.0),
-        _record(random.Random(3), 14, 5, largest=1.0),
+        _record(random.Random(2), 10, 3, up_to=70),
+        _record(random.Random(3), 14, 5, up_to=10),
         # One score for all tokens of a row changes nothing.
-        (
-            torch.tensor([[7.0, 5.0, 6.0], [-5.0, -4.0, -7.0], [50.0, 52.0, 51.0]] * 2),
-            torch.tensor([1, 1, 2, 1, 0, 1]),
-        ),
+        tensors([[7.0, 5.0, 6.0], [-5.0, -4.0, -7.0], [50.0, 52.0, 51.0]] * 2, [1, 1, 2, 1, 0, 1]),
     ),
     fresh=_fresh_record,
     tolerance=1e-3,
