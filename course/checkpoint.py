@@ -111,7 +111,7 @@ def scores(loaded: LoadedModel, patients: list[PatientRecord]) -> dict[str, floa
         loss_repair_of_another: the same when the encoder reads another patient's record;
         loss_from_demographics: nats a token from age and sex alone;
         impossible: share of the codes it writes that the patient's age or sex rules out;
-        impossible_of_another: the same codes, held against another patient's age and sex.
+        impossible_of_another: the same codes, checked against another patient's age and sex.
     """
     repair, another = _losses(loaded, patients, Corruption())
     empty, _ = _losses(loaded, patients, Corruption(p_empty=1.0))

@@ -111,7 +111,7 @@ class NoteDataset(Dataset):
                 raise InputError(
                     name,
                     "note",
-                    f"its first {max_source} tokens are all unknown",
+                    f"every token that is read ({len(source)}) is unknown",
                     "Leave it out, or train the tokenizer on such notes.",
                 )
             target = tokenizer.encode_summary(pair.summary, oov)

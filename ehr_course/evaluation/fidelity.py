@@ -52,7 +52,7 @@ FEW_HELD_OUT = 200
 """With fewer held-out patients than this a report says how little they can show."""
 
 _ASKED = 4_000
-"""Of more training patients than this, so many are split in halves."""
+"""The most training patients split into halves; of more, a sample is drawn."""
 
 PAIRS = "code pairs JS divergence"
 """The distance that is taken from both."""

@@ -35,7 +35,7 @@ UNKNOWN = (math.nan, math.nan)
 
 @dataclass(frozen=True)
 class Measure:
-    """One measured number and what to hold it against.
+    """One measured number and what to compare it with.
 
     Attributes:
         name: unique in a report, such as "visit prevalence RMSE".
@@ -235,7 +235,7 @@ def share_interval(
 
 
 GROUPS = 10
-"""Into so many groups each cohort is cut; each is left out once."""
+"""The number of groups each cohort is cut into; each group is left out once."""
 
 
 def random_groups(n: int, rng: np.random.Generator) -> np.ndarray:

@@ -52,15 +52,15 @@ _GIVEN = {
 }
 
 MOST_PATIENTS = 500
-"""A report measures perplexity on so many patients of a cohort at most; more are drawn from."""
+"""The most patients of a cohort a report measures perplexity on; of more, a sample is drawn."""
 
 BY_HEART = 1.5
-"""Where a model has learned by heart, its perplexity on held-out patients is at least so many
-times that on training patients; otherwise it has learned little of either.
+"""The least ratio of the perplexity on held-out patients to that on training patients at which a
+model has learned by heart; below it, the model has learned little of either.
 """
 
 MOST_SEQUENCES, MOST_LOGITS = 64, 2**25
-"""How many sequences, and how many logits (128 MiB), are in memory at a time, at most."""
+"""The most sequences, and the most logits (128 MiB), in memory at a time."""
 
 
 def perplexity(

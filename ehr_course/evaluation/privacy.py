@@ -47,19 +47,19 @@ from ehr_course.records import AnyRecord, PatientRecord
 from ehr_course.tokenizers.codes import CodeTokenizer
 
 MOST = 10_000
-"""At most so many patients of a cohort are compared with each other; more are drawn from."""
+"""The most patients of a cohort compared with each other; of more, a sample is drawn."""
 
 TARGETS = 2_000
-"""At most so many patients are attacked by attribute disclosure and by likelihood."""
+"""The most patients attacked by attribute disclosure and by likelihood."""
 
 ERROR_TARGETS = 500
-"""At most so many of them are attacked again and again, to see how much luck the cohorts have."""
+"""The most of them attacked repeatedly, to see how much luck the cohorts have."""
 
 LONG = 5
-"""From so many codes on, a record counts as long: two patients rarely share it by chance."""
+"""The fewest codes of a long record, which two patients rarely share by chance."""
 
 RARE = 5
-"""A code of at most so many training patients is rare."""
+"""The most training patients that a rare code may have."""
 
 
 def privacy(

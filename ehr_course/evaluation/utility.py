@@ -34,19 +34,19 @@ from ehr_course.evaluation.measure import (
 from ehr_course.records import AnyRecord
 
 CODES = 25
-"""At most so many codes are predicted: the most frequent of the training patients' next visits."""
+"""The most codes predicted: the most frequent ones in the training patients' next visits."""
 
 POSITIVES = 10
-"""A code is predicted if at least so many next visits of test patients have it."""
+"""The fewest next visits of test patients that must contain a code for it to be predicted."""
 
 FIRST = 10
 """Among how many of the codes, the likeliest first, the next visit's are looked for."""
 
 MOST_PAIRS = 20_000
-"""At most so many next visits are learned from, and as many predicted; more are drawn from."""
+"""The most next visits to learn from, and the most to predict; of more, a sample is drawn."""
 
 MOST_FOR_ERRORS = 2_000
-"""At most so many are learned from again and again to see how far luck goes."""
+"""The most visits in each of the repeated trainings that show how far luck goes."""
 
 _MEANINGS = {
     "AUROC": "For each code, how well its predicted probability tells the next visits with it "

@@ -65,7 +65,7 @@ class BeamSettings:
         length_penalty: its exponent alpha, 0 or more. A score is log P / ((5 + n) / 6) ** alpha.
         min_length: </s> is forbidden before; with 2 a summary has a token at least.
         max_length: where a hypothesis that has no </s> is given up.
-        no_repeat_ngram_size: no run of so many tokens may stand twice in a summary; 0 allows all.
+        no_repeat_ngram_size: no run of this many tokens may occur twice; 0 allows all.
 
     >>> BeamSettings(beams=2, max_length=20).length_penalty
     1.0
@@ -99,7 +99,7 @@ class BeamSettings:
         return cls(min_length=50, max_length=256)
 
     def penalty(self, length: int) -> float:
-        """The length penalty of a summary of so many tokens, under these settings."""
+        """The length penalty of a summary of this many tokens, under these settings."""
         return length_penalty(length, self.length_penalty)
 
 

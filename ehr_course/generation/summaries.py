@@ -145,7 +145,7 @@ def _encoded(
         raise InputError(
             "summarize",
             name,
-            f"its first {len(encoded.ids)} tokens are all unknown: there is nothing to look at",
+            f"every token that is read ({len(encoded.ids)}) is unknown",
             "Leave it out, or train tokenizer and model on such notes.",
         )
     return encoded

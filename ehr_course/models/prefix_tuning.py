@@ -168,6 +168,13 @@ class PrefixTuned(nn.Module):
         self, base: BartForConditionalGeneration, prefix_config: PrefixConfig, *, seed: int = 0
     ) -> None:
         super().__init__()
+        if not isinstance(base, BartForConditionalGeneration):
+            raise InputError(
+                "PrefixTuned",
+                "base",
+                f"it is a {type(base).__name__}",
+                "Give a PromptBart or BartForConditionalGeneration.",
+            )
         self.base, self.prefix_config = base.requires_grad_(False), prefix_config
         if self.max_tokens < 1:
             raise InputError(

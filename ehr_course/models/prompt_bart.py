@@ -412,6 +412,8 @@ def _check_features(name: str, features: Tensor, n_features: int, limit: Tensor 
             f"its shape is {tuple(features.shape)}, not (batch, {n_features})",
             "Give one row for each patient and one column for each feature.",
         )
+    if isinstance(limit, Tensor) and features.is_floating_point():  # categories look up rows
+        raise InputError(name, "", f"it is {features.dtype}", "Give categories as int64.")
     wrong = ~((features >= 0) & (features < limit))  # NaN fails both
     if bool(wrong.any()):
         row, feature = wrong.nonzero()[0].tolist()

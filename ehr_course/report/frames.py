@@ -31,7 +31,7 @@ def report_on_frames(
     overwrite: bool = False,
     progress: bool = False,
 ) -> Report | Comparison:
-    """Hold synthetic cohorts against real patients, each a data frame with a row for each code.
+    """Compare synthetic cohorts with real patients, each a data frame with a row for each code.
 
     The frames have the columns patient, visit and code, and may have age (years at the first
     visit), sex, time, sequence and version; what a frame lacks is left out. Codes are ICD-9-CM or

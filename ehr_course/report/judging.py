@@ -156,7 +156,7 @@ def judge(
     seed: int = 0,
     progress: bool = False,
 ) -> Report:
-    """Hold a synthetic cohort against real patients.
+    """Compare a synthetic cohort with real patients.
 
     Fidelity and utility are judged against held-out patients, because against training patients a
     cohort of copies would be better than real ones; validity against training patients, and
@@ -421,7 +421,7 @@ def judge_each(
     reading: Mapping[str, Sequence[str]] | None = None,
     **how: Any,
 ) -> Comparison:
-    """Hold several synthetic cohorts, by their names, against the same real patients.
+    """Compare several synthetic cohorts, given by name, with the same real patients.
 
     Each is judged as by ``judge`` alone, which takes the other options: another cohort beside it
     changes no number. Models, tokenizers and what was noticed in ``reading`` are given by the name
@@ -430,14 +430,15 @@ def judge_each(
     if not synthetic:
         raise InputError("synthetic", "", "there is no cohort", "Give at least one.")
     models, tokenizers, read = model or {}, tokenizer or {}, reading or {}
-    for name in (*models, *tokenizers, *read):
-        if name not in synthetic:
-            raise InputError(
-                "synthetic",
-                repr(name),
-                f"no cohort has this name (there are: {', '.join(synthetic)})",
-                "Name the cohort that the model wrote.",
-            )
+    for option, named in (("model", models), ("tokenizer", tokenizers), ("reading", read)):
+        for name in named:
+            if name not in synthetic:
+                raise InputError(
+                    option,
+                    repr(name),
+                    f"no cohort has this name (there are: {', '.join(synthetic)})",
+                    "Use the name of one of the cohorts.",
+                )
     reports = {
         name: judge(
             synthetic=cohort,

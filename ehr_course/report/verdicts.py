@@ -19,7 +19,7 @@ class Verdict(StrEnum):
     WORSE = "worse than the floor"
     BETTER = "better than the floor"
     TOO_FEW = "too few patients to say"
-    NO_FLOOR = "nothing to hold it against"
+    NO_FLOOR = "nothing to compare it with"
     NOT_MEASURED = "not measured"
 
 
@@ -215,7 +215,7 @@ _MEMBERSHIP = {"membership by distance": "the cohort", "membership by likelihood
 """The measures of membership, and what an attacker has."""
 
 _EXPLAINED = 0.5
-"""Chance explains copies where held-out patients have at least so many as training ones."""
+"""Chance explains the copies where the rate of held-out patients is this share of the other."""
 
 
 def _made_by_chance(measures: Sequence[Measure]) -> str | None:

@@ -16,7 +16,7 @@ from ehr_course.records import MAX_AGE
 from ehr_course.sources.codes import drop_repeated_codes, mark_systems, read_codes, take_systems
 from ehr_course.sources.cohort import Change, Cohort, LoadOptions, Malformed, Options, Reason
 from ehr_course.sources.grouping import build_cohort, check_something_is_left, lost_visits
-from ehr_course.sources.row_filter import RowFilter, is_in, parsed_dates
+from ehr_course.sources.row_filter import OLDEST, RowFilter, is_in, parsed_dates
 from ehr_course.sources.tables import (
     check_is_header,
     parquet_columns,
@@ -42,9 +42,6 @@ _NEEDED = ("patient", "visit", "code")
 _PYHEALTH = {"patient": "id", "visit": "time", "code": "visit_codes"}
 """The columns of PyHealth's flat table, whose times number the visits: 0, 1, 2."""
 
-
-OLDEST = 130
-"""The highest plausible age: many tables write 999 for an unknown one."""
 
 _OVER_89 = r"^(?:>\s*89|(?:>=|≥)\s*90|90\s*\+)$"
 """How tables that hide the highest ages write them: eICU has "> 89"."""

@@ -174,7 +174,7 @@ def real_notes() -> Path | None:
 
 
 def choose_notes(embedded: int, *, seed: int) -> list[NotePair]:
-    """The notes of the file that EHR_COURSE_NOTES names, or so many embedded ones, one a patient.
+    """The notes of the file that EHR_COURSE_NOTES names, or embedded ones, one a patient.
 
     EHR_COURSE_NOTES_COLUMNS names the columns of notes and summaries, as "dialogue,section_text",
     unless they are one of LAYOUTS.
@@ -407,10 +407,17 @@ class NoteFile:
                     f"it holds values of type {kind.base_type()}, not text",
                     "Name the columns that hold the notes and the summaries.",
                 )
-        frame = frame.with_columns(
-            pl.col(name).cast(pl.String, strict=False).fill_null("").str.strip_chars()
-            for name in wanted
-        ).with_row_index("line", offset=1)
+            try:
+                as_text = frame[name].cast(pl.String, strict=False)
+            except pl.exceptions.ComputeError:
+                raise InputError(
+                    file,
+                    f"column {self.spelling[name]!r}",
+                    "it holds bytes that are not UTF-8 text",
+                    "Write the column again, as text.",
+                ) from None
+            frame = frame.with_columns(as_text.fill_null("").str.strip_chars())
+        frame = frame.with_row_index("line", offset=1)
         return RowFilter(file, frame, place="row {}".format, malformed="drop")
 
     def wrong_columns(self, problem: str, remedy: str) -> InputError:

@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 
 from ehr_course.errors import InputError
-from ehr_course.sources.code_table import OLDEST, cohort_of_rows
+from ehr_course.sources.code_table import cohort_of_rows
 from ehr_course.sources.cohort import Change, Cohort, LoadOptions, Reason
 from ehr_course.sources.grouping import completed_years
-from ehr_course.sources.row_filter import RowFilter, is_in
+from ehr_course.sources.row_filter import OLDEST, RowFilter, is_in
 from ehr_course.sources.tables import (
     check_not_lfs_pointer,
     find_tables,

@@ -11,12 +11,18 @@ import polars as pl
 from ehr_course.errors import InputError
 from ehr_course.sources.cohort import Drop, Malformed, Reason, TableReport
 
+OLDEST = 130
+"""The highest plausible age: many tables write 999 for an unknown one."""
+
 _NOT_WHOLE = ("is not a whole number", "Write digits alone.")
 _FAULTS = {
     Reason.BAD_ID: _NOT_WHOLE,
     Reason.BAD_SEQ_NUM: _NOT_WHOLE,
     Reason.BAD_AGE: _NOT_WHOLE,
-    Reason.NO_AGE: ("is not an age in years", "Write 0 to 130 or > 89, or leave the column out."),
+    Reason.NO_AGE: (
+        "is not an age in years",
+        f"Write 0 to {OLDEST} or > 89, or leave the column out.",
+    ),
     Reason.BAD_SEX: ("is not a sex that the records know", "Write F or M."),
     Reason.BAD_DATE: ("is not a date", "Write it as 2101-01-31 17:05:00."),
     Reason.BAD_CODE: (
@@ -25,7 +31,7 @@ _FAULTS = {
     ),
     Reason.BAD_VERSION: ("is not an ICD version", "Write 9 or 10."),
     Reason.BEFORE_BIRTH: (
-        "is before the patient's birth: the age would be negative",
+        "belongs to a visit that begins before the patient's birth",
         "Correct one of them.",
     ),
     Reason.ROWS_DIFFER: ("stands in two rows that differ", "Keep the right one."),

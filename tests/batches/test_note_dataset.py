@@ -258,7 +258,7 @@ def test_a_note_of_which_the_cut_leaves_unknown_pieces_alone_is_named():
     pieces = NoteTokenizer(model.getvalue())
     pair = NotePair("日 no fever", "no")
     assert NoteDataset([pair], pieces, max_source=4).cut_notes == 1
-    with pytest.raises(InputError, match="pair 0, note: its first 3 tokens are all unknown"):
+    with pytest.raises(InputError, match="pair 0, note: every token that is read"):
         NoteDataset([pair], pieces, max_source=3)
 
 

@@ -308,10 +308,10 @@ def test_one_column_of_notes_without_the_other(ehr_course, tmp_path):
     )
 
 
-def test_data_and_notes_together_are_wrong_usage(ehr_course, tmp_path):
+def test_data_and_notes_together_are_refused(ehr_course, tmp_path):
     result = ehr_course("prepare", "--data", "a", "--notes", "b", "--out", tmp_path / "out")
-    assert result.exit_code == 2
-    assert "give --data or --notes, not both" in result.stderr
+    assert result.exit_code == 1
+    assert "--data and --notes: both are given" in result.stderr
 
 
 # ------------------------------------------------------------------ where it writes

@@ -83,6 +83,11 @@ def test_an_impossible_age_is_refused_with_its_place(prompt: type, age: float) -
         prompt(1, 8)(torch.tensor([[64.0], [age]]))
 
 
+def test_categories_that_are_not_whole_numbers_are_refused() -> None:
+    with pytest.raises(InputError, match=r"x_cat: it is torch.float32"):
+        CategoricalPrompt([2], 8)(torch.tensor([[1.0]]))
+
+
 @pytest.mark.parametrize("category", [-1, 2])
 def test_a_category_out_of_range_is_refused_with_its_place(category: int) -> None:
     with pytest.raises(InputError, match=r"x_cat, row 0, feature 0: .* is out of range"):

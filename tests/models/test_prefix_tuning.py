@@ -326,3 +326,8 @@ def test_it_writes_patients_whatever_the_batch(settings: dict[str, Any]) -> None
         model, TOKENIZER, wanted, seed=3, max_tokens=24, batch_size=5
     )
     assert records != generate_patients(model.base, TOKENIZER, wanted, seed=3, max_tokens=24)
+
+
+def test_another_kind_of_base_is_refused() -> None:
+    with pytest.raises(InputError, match="base: it is a Linear"):
+        tuned(nn.Linear(2, 2), n_tokens=5)

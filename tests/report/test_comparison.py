@@ -115,7 +115,7 @@ def test_two_frames_by_name_are_two_cohorts():
 
 
 def test_a_model_of_no_cohort_is_refused(real, cohorts):
-    with pytest.raises(InputError, match=r"'other': no cohort has this name \(there are: c"):
+    with pytest.raises(InputError, match=r"model, 'other': no cohort has this name"):
         judge_each(**real, synthetic=cohorts, model={"other": None})
     with pytest.raises(InputError, match="there is no cohort"):
         judge_each(**real, synthetic={})

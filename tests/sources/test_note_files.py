@@ -165,6 +165,16 @@ def test_a_line_of_exactly_the_longest_length_is_read(tmp_path, end):
         next(tables.read_lines(path, longest=99))
 
 
+def test_patients_of_parquet_in_bytes_are_read_as_text_or_refused(tmp_path):
+    path = tmp_path / "notes.parquet"
+    rows = {"subject_id": [b"7", b"8"], "note": [NOTE] * 2, "summary": [SUMMARY] * 2}
+    pl.DataFrame(rows).write_parquet(path)
+    assert [pair.subject_id for pair in read_notes(path).pairs] == [7, 8]
+    pl.DataFrame(rows | {"subject_id": [b"7", b"\xff"]}).write_parquet(path)
+    with pytest.raises(InputError, match="column 'subject_id': it holds bytes that are not UTF-8"):
+        read_notes(path)
+
+
 def test_a_value_of_parquet_that_is_too_long(tmp_path, monkeypatch):
     monkeypatch.setattr(note_corpus, "LONGEST_LINE", 10_000)
     path = tmp_path / "notes.parquet"

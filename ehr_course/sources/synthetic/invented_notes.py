@@ -29,7 +29,7 @@ MOST_MEDICATIONS = 10
 
 _STREAMS = 100  # the first stream of random numbers that belongs to the notes
 _DRAWS = 16 + MOST_MEDICATIONS
-_LIST_FROM = 4  # from so many drugs on, they are a list; fewer get a sentence each
+_LIST_FROM = 4  # the fewest drugs that form a list; fewer get a sentence each
 _HISTORY = 2  # conditions named without a treatment
 _GROWN_UP = 18
 _REHABILITATION_FROM = 50
