@@ -94,21 +94,30 @@ prompt_explorer(loaded.model, loaded.tokenizer, age=30, sex="F")
 table = loaded.model.get_input_embeddings().weight
 h = loaded.model.encoder_prompt.numerical.weight.shape[1]
 n_tokens, d = table.shape
-end = f"5 positions\nof {d} numbers"
+weights = loaded.model.encoder_prompt.parameters()
+n_weights = sum(each.numel() for each in weights)
+end = f"5 positions\nof {d} numbers,\nmask 1 1 1 1 1"
 ways = {
-    "age 30": ("÷ 90", f"{h} weights,\nbiases", f"a matrix,\n{h} → {d}"),
-    "sex F": ("row 1 of 2", f"{h} biases", f"another,\n{h} → {d}"),
-    "<BOS> <mask>\n<EOS>": (f"table of\n{n_tokens} tokens",),
+    "age 30": (f"÷ 90\n= {30 / 90:.2f}", f"× {h} weights\n+ {h} biases",
+               f"project\n{h} → {d}"),
+    "sex F": (f"row 1 of\n2 × {h}", f"+ {h} biases",
+              f"project \n{h} → {d}"),
+    "<BOS> <mask>\n<EOS>": (f"table of tokens\n{n_tokens} × {d}",),
 }
+
+# %%
 boxes, arrows = {end: (4, (0, 2), "encoder")}, []
 for row, (name, steps) in enumerate(ways.items()):
     boxes[name] = (0, row, "prompt" if row < 2 else "special")
     boxes |= {step: (i, row, "paper") for i, step in enumerate(steps, 1)}
     arrows += zip([name, *steps], [*steps, end], strict=True)
+inside = [*ways["age 30"], *ways["sex F"]]
 draw_flow(
     boxes, arrows,
     "How do an age and a sex become positions before the tokens?",
-    f"Each row ends in vectors of {d} numbers. The mask is 1 for each.",
+    f"Each row ends in vectors of {d} numbers. The encoder adds "
+    "positions, then a layer norm.",
+    frames={f"conditional prompt: {n_weights:,} weights": inside},
 )  # fmt: skip
 
 
@@ -166,7 +175,10 @@ draw_strips(
     "Sex 1, insurance 0 and admission 1. Framed: the rows that are read.",
     fills={"with offsets": fills, "without": fills},
     marked={"with offsets": [0 + 1, 2 + 0, 8 + 1], "without": [1, 0, 1]},
-    notes={"with offsets": "0 + 1, 2 + 0, 8 + 1", "without": "1, 0, 1"},
+    under={
+        "with offsets": ["", "0 + 1", "2 + 0", *[""] * 6, "8 + 1", ""],
+        "without": ["insurance", "sex\nadmission", *[""] * 9],
+    },
     key={"paper": "sex", "encoder": "insurance", "quiet": "admission"},
 )
 
@@ -307,18 +319,23 @@ def flat(points):  # (91, d_model) -> (91, 2): where they differ most
 
 # %%
 flats = {name: flat(prompts) for name, prompts in lines.items()}
-lengths = " and ".join(f"{one[-1].norm():.1f}" for one in flats.values())
+short, long = (one[-1].norm() for one in flats.values())
 picture, axes = blank_chart(
     "Does training bend the line of ages?",
-    f"Two straight lines of 91 dots, {lengths} long.",
+    f"Two straight lines of 91 dots, {short:.1f} and {long:.1f} long, the "
+    f"second {long / short:.1f} times as long as the first.",
     "A dot for each age, in the plane where the dots differ most.",
-    height=2,
+    height=2.1,
 )
 for row, dots in enumerate(flats.values()):
-    axes.plot(dots[:, 0], dots[:, 1] - row, ".-", markersize=4)
-    for age in (0, 40, 50, 60, 90) if row else (0, 90):
-        axes.text(dots[age, 0], dots[age, 1] - row + 0.2, age, ha="center")
-axes.set(aspect="equal", ylim=(-1.3, 0.7))
+    ages = (0, 40, 50, 60, 90) if row else (0, 90)
+    colour = ("grey", "#2d708e")[row]
+    x, y = dots[:, 0], dots[:, 1] - row
+    axes.plot(x, y, ".-", color=colour, markersize=3)
+    for age in ages:
+        axes.plot(x[age], y[age], "o", color=colour)
+        axes.text(x[age], y[age] + 0.2, age, ha="center")
+axes.set(aspect="equal", ylim=(-1.3, 0.7), xlabel="distance from age 0")
 axes.set_yticks((0, -1), flats)
 picture
 
@@ -454,18 +471,20 @@ said = "; ".join(
 picture, panels = blank_chart(
     "Which of these ages point the same way?",
     f"Rays from the origin to four ages, turned from age 0: {said}.",
-    "Dots: the prompts of all ages, before training.",
-    columns=2,
-)
+    "Dots: the prompts of all ages before training. Red arc: their "
+    "directions, all that a layer norm keeps.", columns=2,
+)  # fmt: skip
 for axes, (name, turn) in zip(panels, two.items(), strict=True):
     x, y = in_plane(rays[name])
+    arc = torch.stack([x, y]) / torch.hypot(x, y) / 2  # (2, 91)
     axes.plot(x, y, ".", color="#2d708e")
     axes.plot(0, 0, "P", color="black", label="origin")
     for age, dashes in ((0, "-"), (1, "--"), (15, "-."), (90, ":")):
         words = f"age {age}: {turn[age]:.0f}°"
         axes.plot([0, x[age]], [0, y[age]], dashes, label=words)
-    axes.set(xlim=(-0.7, 2.3), ylim=(-1.1, 1.1), aspect="equal")
-    axes.set_title(name)
+    axes.plot(*arc, color="#b3400e", linewidth=2)
+    axes.plot(*arc[:, [0, 1, 15, 90]], "o", color="#b3400e")
+    axes.set(xlim=(-0.7, 2.3), ylim=(-1.1, 1.1), aspect=1, title=name)
     axes.axis("off")
     axes.legend(ncols=2, loc="lower left")
 picture
@@ -491,16 +510,18 @@ picture, axes = blank_chart(
     "The angle between the prompts of age 0 and of each age. At 90: "
     + ", ".join(f"{name} {of[90]:.0f}" for name, of in turned.items())
     + f" degrees; half of it is done by the ages {half}.",
-    "After a layer norm. Dot: the age by which half of the turn is done.",
+    "Angle between the prompts of age 0 and of each age, after a layer "
+    "norm. Dot: half of the turn is done.",
 )  # fmt: skip
-looks = zip(turned.items(), half, (":", "--", "-"), strict=True)
-for (name, of), age, dashes in looks:
-    words = f"{name}: half by age {age}"
-    (curve,) = axes.plot(of, dashes, label=words)
+looks = ((":", "bottom"), ("--", "top"), ("-", "center"))
+for (name, of), age, (dashes, va) in zip(turned.items(), half, looks):
+    (curve,) = axes.plot(of, dashes)
     axes.plot(age, of[age], "o", color=curve.get_color())
-axes.set(xlabel="age", ylabel="degrees", xlim=(0, 90), ylim=(0, 100))
+    words = f"{name}: half by age {age}"
+    axes.text(92, of[90], words, color=curve.get_color(), va=va)
+axes.set(xlabel="age", xlim=(0, 90), ylim=(0, 105))
 axes.set_xticks(range(0, 91, 15))
-axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+axes.set_yticks((0, 45, 90), ("0°", "45°", "90°"))
 picture
 
 # %% [markdown]
@@ -518,23 +539,28 @@ picture
 turns = 0.5 * 2.0 ** torch.arange(6)  # turns from age 0 to 90
 angles = 2 * math.pi * every_age / 90 * turns
 waves = torch.cat([angles.sin(), angles.cos()], dim=1)  # (91, 12)
+sines, cosines = waves.T.split(6)  # (6, 91) each
 
 # %%
-sines, cosines = waves.T.split(6)  # (6, 91) each
+ages = [40, 41, 80]
+said = [f"{age}: {waves[age].round(decimals=2).tolist()}" for age in ages]
+heading = "".join(f"{f'age {age}':^13}" for age in ages)
+heading += "\n" + "  sin   cos  " * 3
+
+# %%
 picture, axes = blank_chart(
     f"{len(turns)} waves turn an age into {waves.shape[1]} numbers",
-    "Rows of a sine and a cosine of the age. From the slowest sine on, "
-    f"40, 41, 80 get {sines[:, [40, 41, 80]].round(decimals=2).tolist()}.",
-    "Sines solid, cosines dashed. Right: the sines at 40, 41 and 80.",
-    height=3,
+    "Six rows, each with a sine and a cosine of the age. The sines, then "
+    f"the cosines, from the slowest on, at age {', at age '.join(said)}.",
+    "Sines solid, cosines dashed. Right: the numbers at the red lines.",
+    height=3.2,
 )
-ages = [40, 41, 80]
-heading = "  ".join(f"{age:5}" for age in ages)
-axes.text(92, 0.8, heading, family="monospace", va="center")
+axes.text(92, 0.5, heading, family="monospace")
 for row in range(6):
     axes.plot(sines[row] / 3 - row, "-", color="#2d708e")
     axes.plot(cosines[row] / 3 - row, "--", color="grey", linewidth=0.8)
-    read = "  ".join(f"{x:5.2f}" for x in sines[row, ages])
+    pairs = zip(sines[row, ages], cosines[row, ages], strict=True)
+    read = "".join(f"{sin:5.2f} {cos:5.2f}  " for sin, cos in pairs)
     axes.text(92, -row, read, family="monospace", va="center")
 axes.vlines(ages, -5.5, 0.5, color="#b3400e", linewidth=1)
 axes.set_yticks(range(0, -6, -1), [f"{turn:g}" for turn in turns])
@@ -912,24 +938,26 @@ for name, row in rows.items():
     print(f"{name:18} {mean(row, groups[0], 1, 5):>7.0%}", end=" " * 12)
     parts = [mean(row, groups[1], low, high) for low, high in pregnant]
     print("".join(f"{part:>8.0%}   " for part in parts))
+wrong = {name: shares[name][0] for name in models}
+looks = {groups[0]: ("--", "#440154"), groups[1]: ("-", "#2d708e")}
 
 # %% tags=["nbval-ignore-output"]
-wrong = {name: shares[name][0] for name in models}
 picture, panels = blank_chart(
     "Where do the models differ from the hospital?",
     "Newborn codes at age 0, pregnancy codes from 15 to 45. Impossible: "
     + ", ".join(f"{name} {of:.1%}" for name, of in wrong.items()) + ".",
     "Share of the first codes of women, by age. Areas: the hospital.",
-    height=4, rows=2, columns=3, sharex=True, sharey=True,
+    height=4.2, rows=2, columns=3, sharey=True,
 )  # fmt: skip
-looks = {groups[0]: ("--", "#440154"), groups[1]: ("-", "#2d708e")}
 for axes, (name, of) in zip(panels.flat, by_model.items()):
     for group, (dashes, colour) in looks.items():
         area = axes.fill_between(range(91), hospital[group], step="mid")
         area.set(color=colour, alpha=0.25, linewidth=0)
         axes.plot(of[group], dashes, color=colour, label=group)
-    axes.axvspan(*NEVER_MET, fill=False, hatch="////", label="left out")
-    axes.set_title(f"{name}: {wrong[name]:.1%} impossible", size=8)
+    axes.axvspan(*NEVER_MET, color="grey", fill=False, lw=0, hatch="////",
+                 label="ages left out of training")
+    axes.set_title(f"{name}: {wrong[name]:.1%} impossible")
+    axes.set(xticks=range(0, 91, 15), xlabel="age", ylim=(0, 1))
     axes.yaxis.set_major_formatter("{x:.0%}")
 panels[1, 2].axis("off")
 panels[1, 2].legend(*axes.get_legend_handles_labels())
