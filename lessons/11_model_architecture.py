@@ -48,6 +48,7 @@ import math
 from collections.abc import Callable
 
 import torch
+from matplotlib.colors import ListedColormap
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BartConfig, BartForConditionalGeneration
@@ -113,19 +114,21 @@ assert real or sum(losses["A"][-10:]) < sum(losses["B"][-10:]) - 1
 ends = {name: sum(of[-10:]) / 10 for name, of in losses.items()}
 picture, axes = blank_chart(
     "The losses of two training runs",
-    f"A line for each model: A ends at {ends['A']:.1f} nats after 120 "
-    f"steps, B at {ends['B']:.1f} nats after 60.",
+    f"A line for each model: A falls from {losses['A'][0]:.1f} to "
+    f"{ends['A']:.1f} nats in 120 steps, B from {losses['B'][0]:.1f} to "
+    f"{ends['B']:.1f} nats in 60.",
     "Thin: the loss of each step. Thick: the mean of ten steps.",
 )
 for (name, of), dashes in zip(losses.items(), ("-", "--"), strict=True):
     mean = torch.tensor(of).unfold(0, 10, 1).mean(dim=1)  # (steps - 9,)
     (line,) = axes.plot(of, linewidth=0.7, alpha=0.5)
     colour = line.get_color()
-    words = f"model {name}: {ends[name]:.1f} at the end"
     steps = range(5, 5 + len(mean))
-    axes.plot(steps, mean, dashes, color=colour, label=words)
+    axes.plot(steps, mean, dashes, color=colour)
+    axes.plot(steps[-1], mean[-1], "o", color=colour)
+    words = f"model {name}: {ends[name]:.1f} nats"
+    axes.text(steps[-1], mean[-1] - 0.9, words, color=colour, ha="right")
 axes.set(xlabel="step", ylabel="loss per token (nats)", ylim=0)
-axes.legend()
 picture
 
 # %% [markdown]
@@ -439,27 +442,27 @@ assert reaches["encoder"][:, :8].all()
 assert not reaches["encoder"][:8, 8:].any()
 assert (reaches["encoder"][8:, 8:] == torch.eye(2).bool()).all()
 assert (reaches["decoder"] == torch.ones(10, 10).tril().bool()).all()
+colours = ListedColormap(["white", "#2d708e", "#b5b9c4"])
 
 # %%
 picture, panels = blank_chart(
     "Which outputs change with which input?",
-    "Two grids of positions, dark where the output of the row depends on "
-    f"the input of the column: {reaches['encoder'].sum()} cells of the "
+    "Two grids of positions, filled where the row's output depends on the "
+    f"input of the column: {reaches['encoder'].sum()} cells of the "
     f"encoder, {reaches['decoder'].sum()} of the decoder, none of them "
     "above its diagonal.",
-    "Dark: the row's output depends on the column's input. Pale: padding, "
-    "which depends on itself.", height=3.6, columns=2,
+    "Blue: the output depends on the input and may read it. Grey: padding "
+    "depends on itself, but nobody may read it.", height=3.9, columns=2,
 )  # fmt: skip
 for axes, (side, reached) in zip(panels, reaches.items(), strict=True):
-    shade = reached.float()  # (positions, positions)
-    shade[:, [name == "<PAD>" for name in positions[side]]] *= 0.4
-    look = {"cmap": "Blues", "vmin": 0, "vmax": 1.3}
-    axes.pcolormesh(shade.flip(0), edgecolors="lightgrey", **look)
+    kinds = reached.long()  # (positions, positions)
+    kinds[:, [name == "<PAD>" for name in positions[side]]] *= 2
+    axes.pcolormesh(kinds, cmap=colours, vmax=2, edgecolors="lightgrey")
     ticks = torch.arange(10) + 0.5
     axes.set_xticks(ticks, positions[side], rotation=90)
-    axes.set_yticks(ticks, positions[side][::-1])
-    axes.set_title(side)
-    axes.set_aspect("equal")
+    axes.set_yticks(ticks, positions[side])
+    axes.tick_params(labelbottom=False, labeltop=True, length=0)
+    axes.set(title=side, ylim=(10, 0), aspect="equal", ylabel="output")
 picture
 
 
@@ -470,7 +473,7 @@ picture
 #   its [causal mask](../course/book/glossary.md).
 # - **Prompts** stand first, so every later row depends on them.
 #
-# The dark cells are the mask. Nobody may read padding. (Ignore the grey cells for now: a
+# The blue cells are the mask. Nobody may read padding. (Ignore the grey cells for now: a
 # padded position depends on itself, because each vector also travels past attention, as
 # you will see in the drawing of everything.)
 #
@@ -524,14 +527,17 @@ for name, one in (("without", without), ("with", model)):
 table = model.model.encoder.embed_positions.weight
 draw_strips(
     {
-        "vectors": positions["encoder"][:8],
-        "position": [f"{i}" for i in range(8)],
-        "row added": [f"row {i + 2}" for i in range(8)],
+        "vectors": [" ", " ", *positions["encoder"][:8]],
+        "table": [*[f"row {i}" for i in range(10)], "…"],
     },
     "Which row of the table is added to which vector?",
     f"The table has {len(table)} rows of {table.shape[1]} numbers. "
-    "Its first 2 rows stand for no position.",
-    fills={"position": ["paper"] * 8, "row added": ["encoder"] * 8},
+    "Under each row: its position. The first 2 have none.",
+    fills={"table": ["quiet"] * 2 + ["encoder"] * 8 + ["paper"]},
+    under={
+        "vectors": ["", "", *["+"] * 8],
+        "table": ["unused", "unused", *range(8), ""],
+    },
 )
 
 # %% tags=["hide-input"]
@@ -967,19 +973,30 @@ bart = shapes_of(BartForConditionalGeneration, BartConfig(**SIZE, **IDS))
 kinds = {
     ".fc": "feed-forward", ".self_attn.": "self-attention",
     ".encoder_attn.": "cross-attention",
-    "embed_positions": "table of positions", "shared": "table of tokens",
+    "embed_positions": "positions", "shared": "tokens",
 }  # fmt: skip
-counts = {}
+counts = {"encoder layers": {}, "decoder layers": {}, "tables": {}}
 for name, weight in bart.model.named_parameters():
-    of_side = counts.setdefault(name.split(".")[0], {})
     for part, kind in kinds.items():
         if part in name:
-            of_side[kind] = of_side.get(kind, 0) + weight.numel()
+            in_layer = ".layers." in name
+            side = name.split(".")[0] + " layers" if in_layer else "tables"
+            before = counts[side].get(kind, 0)
+            counts[side][kind] = before + weight.numel()
+whole = n_parameters(bart)
+sums = {side: sum(of.values()) for side, of in counts.items()}
+
+# %%
 draw_bars(
-    counts,
-    f"Where are the {n_parameters(bart):,} parameters?",
-    "Without those of the layer norms.",
+    {f"{side}: {sums[side]:,}": of for side, of in counts.items()},
+    f"Where are the {whole:,} parameters?",
+    f"Not drawn: {whole - sum(sums.values()):,} in layer norms.",
     form="{:,}",
+    notes={
+        (f"{side}: {sums[side]:,}", kind): f"{n / whole:.0%}"
+        for side, of in counts.items()
+        for kind, n in of.items()
+    },
 )  # fmt: skip
 
 # %% [markdown]
@@ -1191,23 +1208,33 @@ with MemoryTrace(held=3 * weights, model=middle) as trace:
 # %%
 total = torch.tensor(trace.bytes) / 1e6  # after each operation
 low = 3 * weights / 1e6 + torch.tensor(trace.gradients) / 1e6
+x = range(len(total))
+starts = [0, *trace.marks.values()]
+happens = {
+    "forward": "activations come", "backward": "they go, gradients come",
+    "update": "gradients are used",
+}  # fmt: skip
+
+# %%
 picture, axes = blank_chart(
     "What fills the memory, operation by operation?",
     f"A line of MB over {len(total)} operations: it begins and ends at "
     f"{total[0]:.0f}, with a peak of {total.max():.0f}. Weights take "
     f"{weights / 1e6:.0f} of them, and moments twice as many.",
-)
-x = range(len(total))
+    f"The peak is {total.max():.0f} MB.", height=3.2,
+)  # fmt: skip
 axes.plot(x, total, color="black")
 axes.fill_between(x, low, total, color="#b8dce0", label="activations")
 axes.fill_between(x, low, color="#b5b9c4", label="gradients")
 axes.axhspan(0, 3 * weights / 1e6, color="#7ad151", label="moments")
 axes.axhspan(0, weights / 1e6, color="#2d708e", label="weights")
-for part, end in trace.marks.items():
+for start, (part, end) in zip(starts, trace.marks.items()):
     axes.axvline(end, color="grey", linestyle=":")
-    axes.text(end, 1.05 * total.max(), f"{part} ", ha="right")
-axes.set(ylabel="MB", xlim=(0, len(x)), ylim=(0, 1.2 * total.max()))
-picture.legend(ncols=4, frameon=False, loc="outside lower center")
+    at = (start + end) / 2, 1.05 * total.max()
+    axes.text(*at, f"{part}:\n{happens[part]}", ha="center")
+axes.set(xlabel="operations", ylabel="MB", xlim=(0, len(x)))
+axes.set_ylim(0, 1.4 * total.max())
+picture.legend(ncols=4, loc="outside lower center")
 picture
 
 # %% tags=["hide-input"]
