@@ -44,6 +44,7 @@ SEED = 0
 
 # %% tags=["hide-input"]
 # set-up: what this lesson uses
+import textwrap
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import pairwise
@@ -66,7 +67,7 @@ from ehr_course.plots.charts import (
     draw_dots,
     draw_heat,
 )
-from ehr_course.plots.diagrams import draw_strips
+from ehr_course.plots.diagrams import draw_flow, draw_strips
 from ehr_course.plots.lesson_16 import draw_origins, draw_step
 from ehr_course.widgets.generation_trace import generation_trace_player
 
@@ -202,9 +203,12 @@ draw_dots(
     shares,
     "Which kind of model writes names that it has never met?",
     "The share of the new summaries that name the right drug, of"
-    f" {len(names)} new names. A dot for each seed, a line at the mean.",
+    f" {len(names)} that no training note has. A dot for each seed.",
     form="{:.0%}",
     mark="mean",
+    notes={
+        who: f"mean {sum(of) / len(of):.0%}" for who, of in shares.items()
+    },
 )
 
 # %% tags=["hide-input"]
@@ -313,9 +317,13 @@ vocabulary = [tokenizer.piece(i) for i in range(len(tokenizer))]
 note_words, so_far = ([words[i] for i in x] for x in (ids, written[:t]))
 name = words[written[t]]
 place = note_words.index(name)
+near = note_words[max(place - 2, 0) : place + 3]
+two_ways = {
+    "the note": "copy: point at a place",
+    "the vocabulary": f"generate: choose from {len(vocabulary)} words",
+}
 
 # %% tags=["nbval-ignore-output"]
-near = note_words[max(place - 2, 0) : place + 3]
 draw_strips(
     {
         "the note": near,
@@ -323,13 +331,13 @@ draw_strips(
         "the vocabulary": ["…", *vocabulary[200:500:100], "…"],
     },
     "Where can the next word come from?",
-    "Up: point at a place of the note, to copy. Down: choose from a list.",
+    f"The summary needs its next word. {name} is not on the list.",
     fills={
         "the note": ["code" if w == name else "paper" for w in near],
         "the summary": ["paper", "paper", "paper", "prompt"],
         "the vocabulary": ["decoder"] * 5,
     },
-    notes={"the vocabulary": f"{len(vocabulary)} words, without {name}"},
+    notes=two_ways,
     arrows=[
         (("the summary", 3), ("the note", near.index(name))),
         (("the summary", 3), ("the vocabulary", 3)),
@@ -391,10 +399,12 @@ draw_heat(
         "← backwards": dict(zip(at, moved[1].tolist())),
     },
     f"Which states move when “{words[line[3]]}” is replaced?",
-    f"The largest change of one of the {halves.shape[2]} numbers of each"
-    " state.",
+    f"A cell: the largest change of one of a state's {halves.shape[2]}"
+    " numbers. Framed: at the replaced word.",
     form="{:.2f}",
     largest=moved.max().item(),
+    across="the words, in the order of the note",
+    framed={("forwards →", at[3]), ("← backwards", at[3])},
 )
 
 # %% tags=["hide-input"]
@@ -421,20 +431,31 @@ attention = naming.log_attention[0, 0].exp()
 again = scores.masked_fill(~source.copyable[0], -torch.inf).softmax(0)
 assert torch.allclose(again, attention, atol=1e-5)
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["hide-input"]
+# set-up: the five places with the largest weights, in boxes
 most = attention.topk(5).indices.sort().values.tolist()
-draw_bars(
-    {
-        f"{i} {note_words[i]}": {
-            "score e": scores[i].item(),
-            "weight a": attention[i].item(),
-        }
-        for i in most
-    },
+context, asks = "context cₜ: the sum of weight times state", "state sₜ"
+boxes = {context: ((1, 5), 0, "encoder"), asks: (0, 2, "decoder")}
+words_in, arrows = {}, [(asks, f"score {most[0]}")]
+for column, i in enumerate(most, start=1):
+    weight, score, read = f"weight {i}", f"score {i}", f"state {i}"
+    dark = attention[i] == attention.max()
+    boxes[weight] = column, 1, "code" if dark else "paper"
+    boxes[score] = column, 2, "paper"
+    boxes[read] = column, 3, "encoder"
+    words_in[weight] = f"{attention[i]:.1%}"
+    words_in[score] = f"{scores[i]:.1f}"
+    words_in[read] = f"hᵢ of {i}\n{note_words[i]}"
+    arrows += [(read, score), (score, weight), (weight, context)]
+
+# %% tags=["nbval-ignore-output"]
+draw_flow(
+    boxes,
+    arrows,
     f"Where does the decoder look after “{so_far[-1]}”?",
-    "The five places with the largest weights, in the order of the note.",
-    inner="columns",
-    form={"score e": "{:.1f}", "weight a": "{:.1%}"},
+    "From the bottom up, at the five places with the largest weights.",
+    words=words_in,
+    rows=["", "weight aₜ", "score eₜ", "state hᵢ"],
 )
 
 
@@ -504,6 +525,7 @@ p_gen = 0.4
 p_vocab = {"pain": 0.7, "mesna": 0.0, "home": 0.3}
 p_copy = {"pain": 0.3 + 0.2, "mesna": 0.5, "home": 0.0}
 p = {w: p_gen * p_vocab[w] + (1 - p_gen) * p_copy[w] for w in p_vocab}
+copied = (1 - p_gen) * p_copy["pain"] / p["pain"]
 
 # %%
 picture = draw_bars(
@@ -516,12 +538,15 @@ picture = draw_bars(
         for word in p
     },
     "How likely is each word?",
+    "Light: generated; dark: copied. Copying gives"
+    f" {copied:.0%} of the probability of “pain”.",
     inner="columns",
     form="{:.0%}",
     notes={("mesna", "P_vocab: generate"): "has no place here"},
 )
-for axes in picture.axes:
-    axes.set_xlim(0, 0.9)  # one scale for all three
+for axes, part in zip(picture.axes[::2], (1, p_gen)):
+    generated = [part * share for share in p_vocab.values()]
+    axes.barh(range(3), generated, 0.6, color="#cfe3b4")
 picture
 
 # %% [markdown]
@@ -768,27 +793,31 @@ for way, losses in ways.items():
     slopes[way] = gradient.abs().tolist()
     ways[way] = losses.tolist()
 assert slopes["clamped"][0] == 0 and min(slopes["in log space"]) > 0.999
+x = [-loss for loss in ways["in log space"]]  # the logarithm of P
+flat = max(p for p, slope in zip(x, slopes["clamped"]) if slope == 0)
+stops, rises = max(ways["clamped"]), max(ways["in log space"])
 half = torch.tensor([1e-8]).half()
 assert half == 0 and half.log().isneginf()
 
 # %%
-x = [-loss for loss in ways["in log space"]]  # the logarithm of P
-flat = max(p for p, slope in zip(x, slopes["clamped"]) if slope == 0)
-stops, rises = max(ways["clamped"]), max(ways["in log space"])
 picture, (left, right) = blank_chart(
     "The loss of one word, and its slope",
     f"Clamped, the loss stops at {stops:.1f}, and below {flat:.0f} nats"
     f" its slope is 0. In log space it rises to {rises:.1f}, with slope"
     " -1.",
-    "Training goes downhill: where there is no slope, there is no step",
+    "The further left, the more wrong the model. A step of training goes"
+    " down the slope.",
     columns=2,
 )
 for way, dashes in (("clamped", "--"), ("in log space", "-")):
     left.plot(x, ways[way], dashes, label=way)
     right.plot(x, [-slope for slope in slopes[way]], dashes)
-left.set(xlabel="log P of the right word, in nats", ylabel="loss")
+left.set(xlabel="log P of the right word, in nats", ylabel="loss, nats")
 right.set(xlabel="log P of the right word, in nats", ylabel="slope")
-left.legend(frameon=False)
+for axes, low, label in ((left, 0, "P = 1e-8"), (right, -0.5, "no step")):
+    axes.axvline(flat, color="black", linestyle=":")
+    axes.text(flat - 0.7, low, label, ha="right")
+left.legend()
 picture
 
 
@@ -887,13 +916,24 @@ before = {kind: before[kind] for kind in order}
 after = {kind: after[kind] for kind in before}
 
 # %% tags=["nbval-ignore-output"]
+counted = {
+    panel: {f"{kind} ({len(of)})": of for kind, of in rows.items()}
+    for panel, rows in (
+        ("p_gen, before the word is known", before),
+        ("share generated, once it is known", after),
+    )
+}
 draw_dots(
-    {"p_gen": before, "the share that was generated": after},
+    counted,
     "For which words does the gate open?",
-    "A dot for each word that the pointer wrote for a new note; lines:"
-    " means.",
+    "A dot for each word that the pointer wrote for a new note",
     form="{:.2f}",
     mark="mean",
+    notes={
+        (panel, row): f"mean {sum(of) / len(of):.2f}"
+        for panel, rows in counted.items()
+        for row, of in rows.items()
+    },
 )
 
 # %% tags=["hide-input", "nbval-ignore-output"]
@@ -1108,15 +1148,30 @@ assert moved["chunks"] < 1e-4 and moved["whole"] > 1e-3
 text = [tokenizer.piece(i, its_oov) for i in note[0].tolist()]
 chunks = [text[start : start + 5] for start in range(0, 20, 5)]
 
+# %% tags=["hide-input"]
+# set-up: the chunks of both notes, in boxes
+boxes, text_in, whole = {}, {}, []
+for row, order in enumerate(("ABCD", "ACBD")):
+    names_of = [f"{n} of note {row + 1}" for n in order]
+    for column, (box, n) in enumerate(zip(names_of, order)):
+        boxes[box] = column, row, "trap" if n in "BC" else "encoder"
+        text = " ".join(chunks["ABCD".index(n)])
+        text_in[box] = f"{n}\n{textwrap.fill(text, 14)}"
+    whole += pairwise(names_of)
+
 # %% tags=["nbval-ignore-output"]
-orders = {"note 1": "ABCD", "note 2": "ACBD"}
-text_of = {n: f"{n}: {' '.join(of)}" for n, of in zip("ABCD", chunks)}
-draw_strips(
-    {note: [text_of[n] for n in order] for note, order in orders.items()},
+draw_flow(
+    boxes,
+    whole,
     "Which reader can tell these two notes apart?",
-    f"Read whole, a next word's probability moves by up to"
-    f" {moved['whole']:.2f}; read in chunks, by {moved['chunks']:.2f}.",
-    fills={n: ["encoder", "trap", "trap", "encoder"] for n in orders},
+    "Arrows: what a reader of the whole note remembers; in chunks, each"
+    " begins without a memory.",
+    words=text_in,
+    rows=["note 1", "note 2"],
+    frames={
+        f"a next word's probability moves by up to {moved['whole']:.2f}"
+        f" read whole, {moved['chunks']:.2f} read in chunks": list(boxes)
+    },
 )
 
 

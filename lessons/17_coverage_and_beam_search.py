@@ -154,21 +154,24 @@ said = write(plain, long)
 
 # %% tags=["nbval-ignore-output"]
 note, written = long[0].split(), said[0].text.split()
-new = [word not in written[:i] for i, word in enumerate(written)]
-draw_strips(
-    {"the note": note, "the summary": written},
+picture, axes = blank_chart(
     "What does the model write for ten drugs?",
-    "Under each drug stands its place in the note.",
-    fills={
-        "the note": ["code" if w in written else "quiet" for w in note],
-        "the summary": ["code" if first else "trap" for first in new],
-    },
-    under={
-        "the note": range(1, len(note) + 1),
-        "the summary": [note.index(word) + 1 for word in written],
-    },
-    key={"quiet": "never written", "trap": "written again"},
+    f"The note: {', '.join(note)}. The summary: {', '.join(written)}.",
+    "Left note, right summary. Grey: never written; dashed: again",
+    height=3.0,
 )
+for n, word in enumerate(note, start=1):
+    colour = "black" if word in written else "#8a919c"
+    axes.text(0, n, f"{n} {word} ", color=colour, ha="right", va="center")
+for n, word in enumerate(written, start=1):
+    again = word in written[: n - 1]
+    colour, dashes = ("#b3400e", "--") if again else ("#2d708e", "-")
+    axes.plot([0, 1], [note.index(word) + 1, n], dashes, color=colour)
+    text = f" {word}, again" if again else f" {word}"
+    axes.text(1, n, text, color=colour, va="center")
+axes.set(xlim=(-0.7, 1.7), ylim=(max(len(note), len(written)) + 1, 0))
+axes.axis("off")
+picture
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # check: short lists are right, long ones are not; how alike the faults are
@@ -295,7 +298,7 @@ steps = [max(some, key=cost.__getitem__) for some in (back or new, new)]
 picture, panels = blank_chart(
     "What does it cost to write a drug again, and to write a new one?",
     " ".join(f"Step {t + 1} costs {cost[t]:.2f}." for t in steps),
-    "Hatched: what coverage and attention have in common, the cost",
+    "What coverage and attention have in common is the cost of the step.",
     height=3.4,
     columns=2,
     sharey=True,
@@ -304,11 +307,13 @@ for axes, t in zip(panels, steps):
     spent, now = look.coverage[t], look.attention[t]
     axes.bar(look.source, spent, color="#2d708e", label="coverage")
     axes.bar(look.source, now, 0.5, color="#fde725", label="attention")
-    both = np.minimum(spent, now)
-    axes.bar(look.source, both, 0.5, color="#f6d5c3", hatch="////")
-    axes.set_title(f"step {t + 1} writes {words[t]}", size=9)
+    bars = axes.bar(look.source, np.minimum(spent, now), 0.5, label="cost")
+    for bar in bars:
+        bar.set(facecolor="#f6d5c3", edgecolor="#b3400e", hatch="////")
+    axes.set_title(f"step {t + 1} writes {words[t]}: costs {cost[t]:.2f}")
     axes.tick_params(axis="x", rotation=90)
-panels[0].legend(frameon=False)
+panels[0].set_ylabel("attention")
+panels[0].legend()
 picture
 
 
@@ -382,20 +387,22 @@ said = [
 ]
 
 # %% tags=["nbval-ignore-output"]
-blue = "#2d708e"
 picture, panels = blank_chart(
-    "Four kinds of model, with four seeds each",
+    "Which kind repeats least, and which names most drugs?",
     "; ".join(said) + ".",
-    "A dot for each seed, in the same order in each row; a line: the mean",
+    "A dot for each seed, in each row in the same order from the top down."
+    " Line and number: the mean.",
+    height=3.2,
     columns=3,
     sharey=True,
 )
 for axes, (title, field) in zip(panels, fields.items()):
     for row, some in enumerate(by_kind.values()):
         shares = [getattr(one, field) for one in some]
-        axes.plot(shares, row + np.linspace(-0.3, 0.3, 4), "o", color=blue)
+        axes.plot(shares, row + np.linspace(-0.3, 0.3, 4), "o")
         axes.vlines(mean(shares), row - 0.4, row + 0.4, "black")
-    axes.set_title(title, size=9)
+        axes.text(1.1, row, f"{mean(shares):.0%}", va="center")
+    axes.set(title=title, xlim=(-0.05, 1.36), xticks=(0, 0.5, 1))
     axes.xaxis.set_major_formatter("{x:.0%}")
 panels[0].set_yticks(range(len(by_kind)), by_kind)
 panels[0].invert_yaxis()
@@ -440,15 +447,17 @@ def drugs_not_in(note):
     return [drug for drug in DRUGS if drug not in note.split()][:10]
 
 
+list_of_ten = long[0].split()
+looked_last = looks["a list of ten"].attention[1].argmax()
 given = {
-    "the word written last": "a drug that is\nnot in the list",
-    "the place looked at last": "place 4,\nat every step",
-    "the state of the step before": "one that began\nwith a short list",
+    list_of_ten[1]: drugs_not_in(long[0])[1],
+    f"place {looked_last}": "place 4,\nat every step",
+    "after step 2": "begun for\na short list",
 }
-boxes = {suspect: (0, row, "paper") for row, suspect in enumerate(given)}
+boxes = {thing: (0, row, "paper") for row, thing in enumerate(given)}
 others = list(given.values())
 boxes |= {other: (1, row, "trap") for row, other in enumerate(others)}
-boxes["a step of\nthe decoder"] = (2, (0, 2), "decoder")
+boxes["step 3 of\nthe decoder"] = (2, (0, 2), "decoder")
 boxes["where\nit looks"] = (3, 1, "paper")
 exchanges = list(enumerate(given.items(), start=1))
 
@@ -457,12 +466,16 @@ draw_flow(
     boxes,
     [
         *((one, other, f"test {n}") for n, (one, other) in exchanges),
-        *((other, "a step of\nthe decoder") for other in others),
-        ("a step of\nthe decoder", "where\nit looks"),
+        *((other, "step 3 of\nthe decoder") for other in others),
+        ("step 3 of\nthe decoder", "where\nit looks"),
     ],
     "Which of three things says where to look?",
-    "Each test exchanges one of them, and leaves the other two alone.",
+    "Each test exchanges one of them, and leaves the other two alone."
+    " If the model now looks elsewhere, that one is guilty.",
     dashed=list(given.items()),
+    rows=["the word written last", "the place looked at last",
+          "the state of the step before"],
+    columns=["given", "in the test"],
 )
 
 
@@ -855,6 +868,7 @@ with torch.no_grad():
 sums = so_far[:, None] + next_token
 order = (sums.flatten().topk(6).indices % sums.shape[1]).tolist()
 drawn = list(dict.fromkeys(order))[:3]
+next_words = [tokenizer.piece(token) for token in drawn]
 for total, one in zip(
     sums.flatten().topk(3).values, result.trace.steps[3], strict=False
 ):
@@ -867,7 +881,6 @@ for name, pair in zip(beams, pairs, strict=True):
     print(f"{name}: {pair.summary}")
 
 # %% tags=["nbval-ignore-output"]
-next_words = [tokenizer.piece(token) for token in drawn]
 totals = sums[:, drawn].tolist()
 best_3 = sums[:, drawn].flatten().topk(3).values.tolist()
 rows = [f"{name}: {p:.2f}" for name, p in zip(beams, so_far.tolist())]
@@ -880,7 +893,11 @@ draw_strips(
     "Which three of these nine continuations are kept?",
     "A row: a hypothesis and its log P so far. Under each next word: the"
     " sum of both. Framed: kept.",
-    fills=dict.fromkeys(rows, ["paper"] * len(drawn)),
+    fills={
+        row: ["decoder" if i in of else "paper" for i in range(len(drawn))]
+        for row, of in kept.items()
+    },
+    notes={row: f"{len(of)} kept" for row, of in kept.items()},
     marked=kept,
     under={row: [f"{t:.2f}" for t in of] for row, of in zip(rows, totals)},
 )
@@ -1047,10 +1064,12 @@ picture, axes = blank_chart(
     "How large should alpha be?",
     f"Means of {len(six)} models, {'; '.join(said)}."
     f" Greedy search has {simple:.0%} exact.",
+    f"Thin: the {len(six)} models, exact; thick: means. The larger alpha,"
+    " the more a longer list is favoured.",
 )
 axes.plot(list(exact), list(exact.values()), "-", color="#2d708e", lw=0.6)
 means = [mean(shares) for shares in exact.values()]
-axes.plot(list(exact), means, "o-", color="#2d708e", label="exact")
+axes.plot(list(exact), means, "o-", color="#2d708e", label="lists exact")
 means = [mean(shares) for shares in repeated.values()]
 axes.plot(list(exact), means, "s--", color="#b3400e", label="repeated")
 axes.axhline(simple, color="black", ls=":", label="exact, greedy search")

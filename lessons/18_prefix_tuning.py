@@ -67,8 +67,13 @@ from ehr_course import (
     make_cohort, prefix_attention as shares_paid, prefix_parameters, train,
 )
 from ehr_course.exercises import check, hint, progress
-from ehr_course.plots.charts import blank_chart, draw_bars, draw_dots
-from ehr_course.plots.diagrams import draw_flow, draw_strips
+from ehr_course.plots.charts import (
+    blank_chart,
+    draw_bars,
+    draw_dots,
+    draw_heat,
+)
+from ehr_course.plots.diagrams import draw_flow
 from ehr_course.plots.lesson_18 import draw_longer_keys
 from ehr_course.widgets.prefix_attention import prefix_attention_explorer
 
@@ -86,6 +91,10 @@ losses = {
     )
 }
 trained = dict(sweep.select("method", "trained").iter_rows())
+says = {
+    name: f"{name}, {trained[name]:,}, {mean(losses[name]):.3f}"
+    for name in ("output bias", "prompt", "prefix", "full")
+}
 
 
 def dataset(records):
@@ -311,18 +320,34 @@ right = split.permute(1, 2, 3, 0, 4)  # (layers, 2, heads, n, head_dim)
 wrong = table.view(layers, 2, heads, n, head_dim)
 
 # %%
-tones = ("encoder", "prompt", "code", "trap")  # of the four tokens
+ways = {"split, then permute": right, "view alone": wrong}
 places = {
-    f"{way}: layer {layer}, {side}": shaped[layer, s, 0, :, 0].tolist()
-    for way, shaped in (("permuted", right), ("view alone", wrong))
-    for layer in range(layers)
-    for s, side in enumerate(("keys", "values"))
+    way: {
+        f"layer {layer}, {side}": {
+            f"place {i}": token
+            for i, token in enumerate(shaped[layer, s, 0, :, 0].tolist())
+        }
+        for layer in range(layers)
+        for s, side in enumerate(("keys", "values"))
+    }
+    for way, shaped in ways.items()
 }
-draw_strips(
-    {row: [f"token {t}" for t in of] for row, of in places.items()},
-    "Whose numbers end up where?",
-    f"From a table of {n} rows, one for each token, of {width} numbers",
-    fills={row: [tones[t] for t in of] for row, of in places.items()},
+
+# %%
+draw_heat(
+    places,
+    "Which token's numbers end up where?",
+    f"From a table of {n} rows, one for each token, of {width} numbers."
+    " Framed: not the token of this place.",
+    form="{:.0f}",
+    largest=n,
+    framed={
+        (way, row, place)
+        for way, rows in places.items()
+        for row, of in rows.items()
+        for place, token in of.items()
+        if place != f"place {token}"
+    },
 )
 
 
@@ -358,25 +383,23 @@ check("18.2", per_layer)
 # guess the order of the four methods.
 
 # %%
-says = {
-    name: f"{name}, {trained[name]:,}, {mean(losses[name]):.3f}"
-    for name in ("output bias", "prompt", "prefix", "full")
-}
 before = losses["nothing"][0]
 picture, axes = blank_chart(
     "What does a method gain for the numbers that it trains?",
     f"{'; '.join(says.values())}; the model as it is, 0, {before:.3f}.",
-    "A dot for each seed, and the mean; dashed: the model as it is",
+    "A dot for each seed, and the mean: lower is better",
 )
 for name, words in says.items():
     x, of = trained[name], losses[name]
     axes.plot([x] * len(of), of, "o", color="#2d708e")
     axes.hlines(mean(of), x / 1.2, x * 1.2, "black")
     label = words.replace(", ", "\n")
-    axes.text(x, min(of) - 0.01, label, size=8, ha="center", va="top")
+    axes.text(x, min(of) - 0.01, label, ha="center", va="top")
 axes.axhline(before, color="black", linestyle="--")
+axes.text(1e6, before, f"the model as it is: {before:.3f}\n", ha="right")
 axes.set(xscale="log", xlabel="numbers trained", xlim=(200, 1e6))
-axes.set(ylabel="loss, in nats a token", ylim=(2.31, 2.57))
+axes.set(ylabel="loss, in nats a token", ylim=(2.31, 2.59))
+axes.xaxis.set_major_formatter("{x:,.0f}")
 picture
 
 # %% [markdown]
@@ -405,8 +428,9 @@ unsure = [name for name, gap in gaps.items() if min(gap) < 0 < max(gap)]
 draw_dots(
     gaps,
     f"Which of these {len(pairs)} comparisons can a seed turn around?",
-    "The first method's loss minus the second's, on the same patients",
-    across="left of zero, the first is better",
+    "A dot for each seed: the first method's loss minus the second's, on"
+    " the same patients",
+    across="difference in nats a token; left of 0, the first is better",
     form="{:+.3f}",
     notes={
         name: f"better in {sum(gap < 0)} of {len(gap)}"
@@ -481,11 +505,16 @@ projected = PrefixTuned(base, PrefixConfig(8, d_hidden=64), seed=SEED)
 train(projected, learning, steps=80, lr=3e-3, seed=SEED, progress=False)
 prefix = projected.prefixes["decoder"]
 linear, _, wide = prefix.transform
-sizes = {"table": prefix.embedding.numel()}
+rows, d_model = prefix.embedding.shape
+sizes = {"table": rows * d_model}
+texts = {"table": f"table\n{rows} × {d_model}\n{rows * d_model:,}"}
 for name, layer in (("linear", linear), ("wide", wide)):
     sizes[name] = sum(p.numel() for p in layer.parameters())
-rows, d_model = prefix.embedding.shape
+    shape = f"{layer.in_features} → {layer.out_features}"
+    texts[name] = f"linear\n{shape}\n{sizes[name]:,}"
 kept = rows * wide.out_features
+shape = f"{rows} × {wide.out_features}"
+texts["kept"] = f"keys and values\n{shape}\n{kept:,}"
 
 # %%
 draw_flow(
@@ -498,15 +527,13 @@ draw_flow(
     },
     list(pairwise(("table", "linear", "tanh", "wide", "kept"))),
     "How many numbers are trained, and how many are kept?",
-    f"Trained: {sum(sizes.values()):,}. After training only the last table"
-    " is kept.",
-    words={
-        "table": f"table\n{rows} × {d_model}",
-        "linear": f"linear\n{d_model} → {linear.out_features}",
-        "wide": f"linear\n{wide.in_features} → {wide.out_features}",
-        "kept": f"keys and values\n{rows} × {wide.out_features}",
+    "Last line of a box: how many numbers. What is trained is dropped"
+    " after training; the model reads only what is kept.",
+    words=texts,
+    frames={
+        f"trained: {sum(sizes.values()):,}": [*sizes, "tanh"],
+        f"kept: {kept:,}": ["kept"],
     },
-    notes={name: f"{n:,}" for name, n in (sizes | {"kept": kept}).items()},
 )
 
 
@@ -725,7 +752,8 @@ draw_bars(
         for seed, (prefixed, copied) in both.items()
     },
     "How much of the prefix's gain does the bias have?",
-    "How far the loss falls, for patients that neither has seen",
+    "How far the loss falls (nats a token), for patients that neither has"
+    " seen; in percent, the imitator's part",
     inner="key",
     notes={
         (f"seed {seed}", "its imitator"): f"{copied / prefixed:.0%}"
@@ -850,20 +878,21 @@ assert loss_of(biased, test) < there - 0.04
 old_share, *_, new_share = shares.values()
 order = (new_share - old_share).argsort(descending=True).tolist()
 chosen = [*order[:5], *order[-5:]]  # rose most, and fell most
-draw_bars(
-    {
-        shorten(titles[i], 44, placeholder=" …"): {
-            "bias": biases[i].item(),
-            **{name: of[i].item() for name, of in shares.items()},
-        }
-        for i in chosen
-    },
+names = [shorten(titles[i], 44, placeholder=" …") for i in chosen]
+from_to = zip(*(of[chosen].tolist() for of in shares.values()))
+picture = draw_bars(
+    {name: biases[i].item() for name, i in zip(names, chosen)},
     "Which codes does the bias raise, and which does it lower?",
     "The five codes whose share of all codes rose most, and the five whose"
     " share fell most",
-    inner="columns",
-    form={"bias": "{:+.2f}"} | dict.fromkeys(shares, "{:.1%}"),
+    form="{:+.2f}",
+    notes={
+        name: f"share {old:.1%} to {new:.1%}, expected {by_model:.1%}"
+        for name, (old, by_model, new) in zip(names, from_to)
+    },
 )
+picture.axes[0].set_yticklabels(names)  # each on one line
+picture
 
 
 # %% [markdown]
@@ -871,7 +900,7 @@ draw_bars(
 # matter: a bias makes up for what the model does not expect. (Some bars near -1 do not
 # fit; they come next.) Heart failure, 428.0, is four times as frequent here as at the
 # first hospital. But from age, sex and the codes so far, the old model expects most of
-# it already (see the column between), and the bias is small. Of the past coronary
+# it already (see "expected"), and the bias is small. Of the past coronary
 # angioplasties, V45.82, the model expects less than half, and the bias is large.
 
 # %% tags=["hide-input"]
