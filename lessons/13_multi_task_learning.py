@@ -65,7 +65,9 @@ from ehr_course import (
 )
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.catalogue import find_exercise
-from ehr_course.plots.charts import blank_chart, draw_bars, draw_heat
+from ehr_course.plots.charts import (
+    blank_chart, draw_bars, draw_heat, draw_lines,
+)
 from ehr_course.plots.diagrams import draw_flow, draw_strips
 from ehr_course.widgets.auxiliary_weights import (
     runs_of,
@@ -393,8 +395,8 @@ for i, counts in zip(pair.tolist(), labels != -100, strict=True):
 draw_strips(
     rows,
     "Which of a head's answers count?",
-    "Under each position the right class, where the answer counts. "
-    "Framed: the last that counts.",
+    "Under each position the right class, where the answer counts, as "
+    f"{(labels != -100).sum()} of {labels.numel()} do. Framed: the last.",
     under=classes,
     marked=last,
 )
@@ -621,22 +623,23 @@ asked = {
 }
 
 # %% tags=["nbval-ignore-output"]
-said = [f"{n}: {of[0]:.0%} to {of[-1]:.0%}" for n, of in right.items()]
-left = list(zip(range(11), *asked.values(), strict=True))
-picture, axes = blank_chart(
+rows = list(zip(range(11), *asked.values(), strict=True))
+(_, *begin), *_, (_, *end) = rows
+picture = draw_lines(
+    {name: dict(enumerate(of)) for name, of in right.items()},
     "How often is the sex named right?",
-    f"Curves from 0 to 10 codes. {'; '.join(said)}. Patients with a "
-    f"one-sex code and without: {left[0][1:]} at 0, {left[-1][1:]} at 10.",
-    "Under the axis: codes read; patients with a one-sex code; without.",
-    height=3.2,
+    "Patients left: with a one-sex code "
+    f"{begin[0]} at first and {end[0]} after 10 codes, without one "
+    f"{begin[1]} and {end[1]}.",
+    up="right answers", form="{:.0%}", line=0.5,
 )  # fmt: skip
-for name, look in zip(right, ("o-", "s--", "^:"), strict=True):
-    axes.plot(right[name], look, label=name)
-axes.axhline(0.5, color="grey", linewidth=0.8)
-axes.set_xticks(range(11), ["\n".join(map(str, row)) for row in left])
-axes.set_ylabel("right answers")
-axes.yaxis.set_major_formatter("{x:.0%}")
-picture.legend(frameon=False, ncols=3, loc="outside lower center")
+axes = picture.axes[0]
+axes.set_ylim(top=1.04)
+axes.set_xticks(range(11), ["\n".join(map(str, row)) for row in rows])
+axes.annotate(
+    "codes read\nleft, with\nwithout", (0, 0), (-6, -7), ha="right",
+    va="top", xycoords="axes fraction", textcoords="offset points",
+)  # fmt: skip
 picture
 
 

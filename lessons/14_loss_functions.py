@@ -104,19 +104,21 @@ said = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
 picture, (grid, axes) = blank_chart(
     "One batch, one model: which mean is its loss?",
     f"A grid of {labels.shape[0]} patients and {labels.shape[1]} places, "
-    f"{scored.float().mean():.0%} of them scored. Bars of means: {said}.",
-    "Left: the loss of each place, grey is padding. Right: the means.",
+    f"{scored.float().mean():.0%} of them scored, with up to "
+    f"{losses.max():.1f} nats. Bars of means: {said}.",
+    "Left: the loss of each place, grey is padding. Right: four means.",
     columns=2,
 )
-shown = grid.imshow(losses.where(scored, math.nan), "Blues", aspect="auto")
+known_loss = losses.where(scored, math.nan)
+shown = grid.imshow(known_loss, "BuPu", vmin=0, aspect="auto")
 grid.set_facecolor("lightgrey")
 grid.set(xlabel="place", ylabel="patient")
-picture.colorbar(shown, ax=grid, label="nats")
-values = [mean.item() for mean in means.values()]
-bars = axes.barh(list(means), values, color="#2d708e")
-axes.bar_label(bars, fmt="%.3f", padding=3)
+picture.colorbar(shown, ax=grid).ax.set_title("nats", fontsize=8)
+values, colours = torch.stack([*means.values()]), ["#f6d5c3"] * 3
+bars = axes.barh(list(means), values, color=[*colours, "#2d708e"])
+axes.bar_label(bars, fmt="%.3f nats", padding=3, size=8)
 axes.invert_yaxis()
-axes.set(xlabel="nats", xlim=(0, 0.8))
+axes.set(xticks=[], xlim=(0, 1.5 * values.max()))
 picture
 
 # %% tags=["hide-input"]
@@ -189,12 +191,13 @@ is_lost = [
 ]
 
 # %%
-part = costs[is_lost].sum() / costs.sum()
+part = costs[is_lost].sum()
 picture, axes = blank_chart(
     "Which tokens of this patient cost most?",
     f"Bars over {len(tokens)} tokens: "
     + ", ".join(f"{t} {c:.2f}" for t, c in zip(tokens, costs))
-    + f" nats. The {sum(is_lost)} lost codes have {part:.0%} of the loss.",
+    + f" nats. The {sum(is_lost)} lost codes have {part:.1f} of "
+    f"{costs.sum():.1f} nats.",
     f"The mean is {costs.mean():.2f}. Dark: missing in the input. Under "
     "each token its probability.",
 )  # fmt: skip
@@ -288,26 +291,28 @@ smooth = 0.9 * hard + 0.1 / 5
 p = torch.linspace(0.4, 0.999, 600)  # of the right token
 others = (1 - p) / 4  # of each of the others
 loss = -smooth[1] * p.log() - 4 * smooth[0] * others.log()
+lowest = p[loss.argmin()], loss.min()
 
 # %%
 picture, (left, right) = blank_chart(
     "What does each target ask for?",
     f"Left, bars of two targets: 1 for 4280, or {smooth[1]:.2f} and "
-    f"{smooth[0]:.2f} for each other. Right, losses by the probability of "
-    f"4280: the smoothed one is lowest at {p[loss.argmin()]:.2f}, with "
-    f"{loss.min():.2f} nats.",
+    f"{smooth[0]:.2f} for each other. Right, losses by its probability: "
+    f"the smoothed lowest at {lowest[0]:.2f}, {lowest[1]:.2f} nats.",
+    "A vocabulary of 5 tokens; the right one is 4280, the smoothing 0.1.",
     columns=2,
 )
-places = torch.arange(5)
-for name, bars in (("hard", hard), ("smoothed", smooth)):
-    shift = 0.2 if name == "smoothed" else -0.2
-    found = left.bar(places + shift, bars, 0.4)
-    left.bar_label(found, fmt="%.2g", padding=1, size=8)
-left.set_xticks(places, five)
-right.plot(p, -p.log(), label="hard")
-right.plot(p, loss, label="smoothed")
-right.set(xlabel="probability of the right token", ylabel="nats")
-right.legend(frameon=False)
+both = {"hard target": (-0.2, hard), "smoothed target": (0.2, smooth)}
+for name, (shift, target) in both.items():
+    bars = left.bar(torch.arange(5) + shift, target, 0.4, label=name)
+    left.bar_label(bars, fmt="%.2g", padding=1, size=8)
+left.set(xticks=range(5), xticklabels=five, yticks=[], ylabel="target")
+left.legend()
+right.plot(p, -p.log(), p, loss)
+right.plot(*lowest, "o", color="#440154")
+right.text(0.76, 0.62, f"lowest: {lowest[0]:.2f}")
+right.set(xlabel="probability of the right token", ylim=(0, 1.25))
+right.set_ylabel("loss of this place, in nats")
 picture
 
 
@@ -433,25 +438,34 @@ for data, steps in ((learning, 150), (few, 100)):
         judged[key] = judge(models[key])
 
 # %% tags=["nbval-ignore-output"]
-rows = {
-    f"{n:,} patients, smoothing {share:g}": {
-        "loss, in nats": one.loss,
-        "its first choice is right": one.right,
-        "it is so sure of it": one.sure,
-    }
-    for (n, share), one in judged.items()
-}
-draw_bars(
-    rows,
-    "When does smoothing help?",
-    "New patients, the loss without smoothing. A scale for each column.",
-    inner="columns",
-    form={
-        "loss, in nats": "{:.2f}",
-        "its first choice is right": "{:.0%}",
-        "it is so sure of it": "{:.0%}",
-    },
+names = [f"{n:,} patients,\nsmoothing {share:g}" for n, share in judged]
+loss, sure, right_of, _ = zip(*judged.values(), strict=True)
+ends = [f"{a:.0%} right, {b:.0%} sure" for a, b in zip(right_of, sure)]
+said = "; ".join(
+    f"{name}: {nats:.2f}, {end}".replace("\n", " ")
+    for name, nats, end in zip(names, loss, ends, strict=True)
 )
+
+# %% tags=["nbval-ignore-output"]
+picture, (left, right) = blank_chart(
+    "When does smoothing help?",
+    f"Bars of the loss, and the token thought most likely. {said}.",
+    "All judged on the same new patients, by the loss without smoothing.",
+    columns=2, height=3.2, sharey=True,
+)  # fmt: skip
+bars = left.barh(names, loss, 0.6, color=["#2d708e", "#f6d5c3"] * 2)
+left.bar_label(bars, fmt="%.2f", padding=3, size=8)
+left.set(xlabel="loss, in nats", xlim=(0, 1.2 * max(loss)))
+left.invert_yaxis()
+right.hlines(names, right_of, sure, "darkgrey", linewidth=4, zorder=0)
+right.plot(right_of, names, "s", fillstyle="none", label="how often right")
+right.plot(sure, names, "o", label="how sure")
+for name, end in zip(names, ends, strict=True):
+    right.text(1.05, name, end, va="center")
+right.set(xlim=(0, 1), xlabel="the token it thinks most likely")
+right.xaxis.set_major_formatter("{x:.0%}")
+picture.legend(loc="outside lower right", ncols=2, frameon=False)
+picture
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # check: what smoothing costs on many patients and saves on few
@@ -489,26 +503,28 @@ weights = {
         [torch.full_like(o, 1 / 2 / len(o)) for o in (short, long)]
     ),
 }
+said = [f"{way}: loss {every @ wide:.3f}" for way, wide in weights.items()]
+colours = ["#f6d5c3"] * len(short) + ["#b8dcdf"] * len(long)
 
 # %%
-said = [f"{way} {every @ wide:.3f}" for way, wide in weights.items()]
 picture, axes = blank_chart(
     "How much does each token count?",
-    f"Two bars of one length, cut into {len(short)} tokens with the mean "
-    f"{short.mean():.3f} and {len(long)} with {long.mean():.3f}. The "
-    f"short part has {len(short) / len(every):.0%} of the first bar and "
-    f"half of the second: {' and '.join(said)}.",
-    "A slice is a token, as wide as its weight. Pale: the short part.",
-    height=1.9,
-)
-colours = ["#f6d5c3"] * len(short) + ["#2d708e"] * len(long)
+    f"Two bars of one length, cut into {len(short)} and {len(long)} "
+    f"slices. The short part has {len(short) / len(every):.0%} of the "
+    f"first and half of the second: {' and '.join(said)}.",
+    f"A slice is a token, as wide as its weight. {len(short)} tokens with "
+    f"the mean {short.mean():.3f}, {len(long)} with {long.mean():.3f}.",
+    height=2.3,
+)  # fmt: skip
 for row, wide in enumerate(weights.values()):
     left = wide.cumsum(0) - wide
-    slices = axes.barh(row, wide, left=left, color=colours)
-    for one in slices:
-        one.set(edgecolor="grey", linewidth=0.4)
-axes.set_yticks(range(2), said)
-axes.invert_yaxis()
+    axes.barh(row, wide, 0.5, left=left, color=colours, linewidth=0.4)
+    share = wide[: len(short)].sum().item()
+    axes.text(share / 2, row - 0.4, f"short: {share:.0%}", ha="center")
+    middle = (1 + share) / 2
+    axes.text(middle, row - 0.4, f"long: {1 - share:.0%}", ha="center")
+axes.set(yticks=range(2), yticklabels=said, xticks=[], ylim=(1.3, -0.7))
+axes.spines[:].set_visible(False)
 picture
 
 

@@ -208,6 +208,7 @@ config = TrainingConfig(
 
 # %%
 n_parts = config.gradient_accumulation_steps
+exponent = math.log2(config.init_scale)
 words = {
     "1": f"learning rate:\n{config.warmup_steps} of {config.steps} steps\n"
     f"up to {config.lr:g}",
@@ -215,14 +216,19 @@ words = {
     "3": "scale, backward:\nscale(loss)\n.backward()",
     "4": "unscale:\ngradients\n÷ scale",
     "5": f"clip:\nno longer\nthan {config.max_grad_norm:g}",
-    "6": f"step, or skip it:\nAdamW, decay\n{config.weight_decay:g}",
+    "6": "step, or skip it\nif not finite: AdamW,\n"
+    f"decay {config.weight_decay:g}",
     "7": "update: new scale,\ngradients to zero,\ncheckpoint?",
 }
+
+# %%
 places = [(0, (0, 1)), (1, 0), (2, 0), (3, 0), (3, 1), (2, 1), (1, 1)]
 draw_flow(
     {n: (*at, "paper") for n, at in zip(words, places, strict=True)},
     [*pairwise(words), ("7", "1")],
     "Which seven places does each round pass?",
+    "A round reads one batch. From 3 to 4 the gradients are multiplied by "
+    f"the scale, at first 2 to the {exponent:.0f}.",
     words={n: f"{n} {text}" for n, text in words.items()},
     frames={f"once for each of {n_parts} parts": ["2", "3"]},
 )
@@ -241,20 +247,25 @@ factors = [
     for step in range(13)
 ]
 rates = [config.lr * factor for factor in factors]
+falls = torch.linspace(0, math.pi, 100).cos() / 2 + 0.5
+
+# %%
 picture, axes = blank_chart(
     "How large is the learning rate of each step?",
     f"Dots of 12 steps: from {rates[0]:.2g} up to {rates[2]:.2g}, then "
     f"along half a cosine down to {rates[11]:.2g}; it would end at 0.",
     "A dot for each step. Open: the end of the schedule, without a step.",
 )
-curve = torch.linspace(0, math.pi, 100).cos() / 2 + 0.5
-axes.plot(torch.linspace(3, 12, 100), config.lr * curve, color="grey")
-axes.plot(rates[:12], "o-", linewidth=0)
+axes.plot(rates[:3], color="grey", linestyle="-")
+axes.plot(torch.linspace(3, 12, 100), config.lr * falls, "-", color="grey")
+axes.plot(rates[:12], "o", color="#2d708e")
 axes.plot(12, rates[12], "o", markerfacecolor="white", clip_on=False)
 axes.axvspan(-0.5, 2.5, color="#fde725", alpha=0.35)
 axes.text(-0.4, 1.1 * config.lr, "warm-up", va="center")
-axes.set(xlabel="step", ylabel="learning rate", ylim=(0, 1.2 * config.lr))
-axes.set_xticks(range(13))
+for place, words in ((5, "slowly"), (8, "faster"), (11, "slowly again")):
+    axes.text(place + 0.2, rates[place] * 1.05 + 0.0003, f"falls {words}")
+axes.set(ylabel="learning rate", ylim=(0, 1.2 * config.lr))
+axes.set(xlabel="step, counted from zero", xticks=range(13))
 picture
 
 
@@ -354,17 +365,27 @@ batch = dataset.batch(by_length)
 ways = {"one count": one_count, "mean of means": mean_of_means}
 distances = {name: missing(batch, 4, way) for name, way in ways.items()}
 tokens = [loss_counts(p["labels"])["token"] for p in parts_of(batch, 4)]
-picture = draw_lines(
-    {name: dict(enumerate(of)) for name, of in distances.items()},
+
+# %%
+picture, (left, right) = blank_chart(
     "How far is the sum from the gradient of the whole batch?",
-    f"The parts have {', '.join(map(str, tokens))} scored tokens. As a "
-    "share of the length of the whole gradient.",
-    across="parts read",
-    form="{:.1%}",
-    warn=["mean of means"],
+    f"Bars of {', '.join(map(str, tokens))} tokens. Two curves from 100% "
+    f"to {distances['one count'][-1]:.1%} with one count, and to "
+    f"{distances['mean of means'][-1]:.1%} with a mean of means.",
+    "Left: the parts, sorted by length. Right: what each leaves missing.",
+    columns=2,
 )
-picture.axes[0].set_xticks(range(5))
-picture.axes[0].yaxis.set_major_formatter("{x:.0%}")
+bars = left.barh([f"part {n}" for n in range(1, 5)], tokens)
+left.bar_label(bars, fmt="%d tokens", padding=3, size=8)
+left.set(xlabel=f"together {sum(tokens)} tokens", xticks=[])
+left.set(ylim=(3.6, -0.6), xlim=(0, 1.4 * max(tokens)))
+looks = {"one count": ("o-", "#2d708e")}
+looks["mean of means"] = ("s--", "#b3400e")
+for name, of in distances.items():
+    right.plot(of, looks[name][0], color=looks[name][1])
+    right.text(4.35, of[-1], f"{name}:\n{of[-1]:.0%} off", va="center")
+right.set(xlabel="parts read", ylabel="of the gradient's length")
+right.yaxis.set_major_formatter("{x:.0%}")
 picture
 
 # %% tags=["hide-input"]
@@ -424,12 +445,14 @@ check("15.2", trained_in_parts)
 # %%
 halves = list(parts_of(batch, 2))
 tokens = [loss_counts(half["labels"])["token"] for half in halves]
-whole, added = f"one batch:\n{sum(tokens)} tokens", "gradients\nadded up"
+rows = [len(half["labels"]) for half in halves]
+whole = f"one batch:\n{sum(rows)} patients,\n{sum(tokens)} tokens"
+added = "gradients\nadded up"
 boxes = {whole: (0, (0, 1), "paper"), added: (3, (0, 1), "special")}
 arrows = []
 for i, n in enumerate(tokens):
-    read = f"process {i + 1}:\n{n} tokens"
-    share = f"{i + 1}: losses\n÷ {sum(tokens)}"
+    read = f"process {i + 1}:\n{rows[i]} patients,\n{n} tokens"
+    share = f"{i + 1}: sum of\nlosses ÷ {sum(tokens)},\nbackward"
     step = f"{i + 1}: the\nsame step"
     boxes |= {read: (1, i, "encoder"), share: (2, i, "encoder")}
     boxes[step] = (4, i, "encoder")
@@ -552,7 +575,7 @@ draw_bars(
     by_visits(weights),
     "What does a token weigh in a short and in a long record?",
     "Mean weight of a token in an epoch; 1 is an even share.",
-    inner="key", form="{:.2f}", warn=["by length"],
+    inner="key", form="{:.2f}", warn=["by length"], line=1.0,
 )  # fmt: skip
 
 # %% tags=["hide-input"]
@@ -613,7 +636,7 @@ draw_bars(
     by_visits(after_clipping),
     "What does a token weigh after clipping?",
     "Mean weight of a token in an epoch; 1 is an even share.",
-    inner="key", form="{:.2f}", warn=["clipped at 1"],
+    inner="key", form="{:.2f}", warn=["clipped at 1"], line=1.0,
 )  # fmt: skip
 
 # %% tags=["hide-input"]
@@ -698,17 +721,24 @@ without = {name: divided_by(*how) for name, how in trainings.items()}
 lost = {name: share_lost(*how) for name, how in trainings.items()}
 
 # %%
-picture = draw_lines(
-    {
-        f"{name}, {lost[name]:.0%} lost": dict(enumerate(without[name], 1))
-        for name in trainings
-    },
+said = {
+    name: f"{name}: {lost[name]:.1%} lost, loss {losses[-1]:.2f}"
+    for name, losses in without.items()
+}
+picture, axes = blank_chart(
     "How many gradients become 0, and what does it cost?",
+    f"Three curves over 20 steps. {'; '.join(said.values())} in the end.",
     "The loss of three training runs; lost are gradients that become 0.",
-    across="step",
-    up="loss (nats)",
 )
-picture.axes[0].set_xticks(range(0, 21, 5))
+looks = ("-", "--", "o")
+for (name, losses), look in zip(without.items(), looks, strict=True):
+    axes.plot(
+        range(1, 21), losses, look, markevery=(1, 3), fillstyle="none",
+        markersize=9, color="#b3400e" if look == "--" else "#2d708e",
+        label=said[name],
+    )  # fmt: skip
+axes.set(xlabel="step", ylabel="loss (nats)", xticks=range(2, 21, 2))
+axes.legend()
 picture
 
 # %% tags=["hide-input"]
@@ -1154,30 +1184,42 @@ after = resumed_history.rows[tried:]
 runs = {"not interrupted": (0, history.rows), "resumed": (tried, after)}
 runs["weights alone"] = (tried, alone.rows[: len(after)])
 said = ", ".join(
-    f"{rows[-1]['loss']:.2f} ({name})" for name, (_, rows) in runs.items()
+    f"{name}: loss {rows[-1]['loss']:.2f}, rate {rows[0]['lr']:.2g} to "
+    f"{rows[-1]['lr']:.2g}, {sum(row['skipped'] for row in rows)} skipped"
+    for name, (_, rows) in runs.items()
 )
-looks = dict(zip(runs, ("-", "o", "--"), strict=True))
+looks = {
+    "not interrupted": {"color": "#2d708e", "linestyle": "-"},
+    "resumed": {
+        "color": "black",
+        "marker": "o",
+        "linestyle": "",
+        "fillstyle": "none",
+        "markersize": 9,
+    },
+    "weights alone": {"color": "#b3400e", "linestyle": "--"},
+}
 
 # %%
 picture, panels = blank_chart(
     "Does a resumed training go on as the uninterrupted one does?",
     f"Losses and learning rates of {len(history.rows)} rounds, with a "
-    f"checkpoint after {tried}. The last losses are {said}.",
+    f"checkpoint after {tried}. At last {said}.",
     "Crosses are rounds whose step was skipped. Dotted: the checkpoint.",
-    columns=2,
-)
+    rows=2, sharex=True, height=4.2,
+)  # fmt: skip
 for axes, what in zip(panels, ("loss", "lr"), strict=True):
     for name, (start, rows) in runs.items():
         rounds = range(start + 1, start + 1 + len(rows))
         values = [row[what] for row in rows]
-        look = looks[name]
-        axes.plot(rounds, values, look, fillstyle="none", label=name)
+        axes.plot(rounds, values, label=name, **looks[name])
         skipped = [i for i, row in enumerate(rows) if row["skipped"]]
         axes.plot(rounds, values, "kx", markevery=skipped)
     axes.axvline(tried + 0.5, color="grey", linestyle=":")
-    axes.set(xlabel="round", ylabel=what, xticks=range(0, 19, 3))
-names = axes.get_legend_handles_labels()
-picture.legend(*names, ncols=3, loc="outside lower center", frameon=False)
+panels[0].set(ylabel="loss (nats)")
+panels[0].legend(loc="lower left")
+panels[1].set(ylabel="learning rate", xlabel="round")
+panels[1].set_xticks(range(2, len(history.rows) + 1, 2))
 picture
 
 # %% tags=["hide-input"]
@@ -1266,13 +1308,18 @@ draw_strips(
         "resumed": ["1", "2", "3", "4", "5", "6"],
     },
     "Which three training runs does a test of resumption need?",
-    "Each box is a step. Compare the weights after the last step of the "
-    "first and of the third.",
+    "Each box is a step. Those of the checkpoint are not taken again.",
+    notes={
+        "never stopped": "these weights …",
+        "stopped": "a checkpoint after step 2; dies in step 3",
+        "resumed": "… and these: the same bits?",
+    },
+    arrows=[(("stopped", 1), ("resumed", 1))],
     fills={
         "stopped": ["code"] * 2 + ["trap"],
         "resumed": ["quiet"] * 2 + ["code"] * 4,
     },
-    key={"quiet": "read from the checkpoint after step 2", "trap": "dies"},
+    key={"quiet": "read from the checkpoint", "trap": "lost"},
 )
 
 
@@ -1494,7 +1541,7 @@ turned = {
 }
 
 # %%
-draw_lines(
+picture = draw_lines(
     {
         name: {f"scale {s:,.0f}": dict(enumerate(by[s])) for s in scales}
         for name, by in turned.items()
@@ -1503,6 +1550,9 @@ draw_lines(
     across="steps taken",
     up="loss (nats)",
 )
+for axes in picture.axes:  # wide, so that it is seen under the others
+    axes.lines[0].set(linewidth=7, alpha=0.4)
+picture
 
 # %% tags=["hide-input"]
 # check: only without the line does the scale matter, with AdamW as well
@@ -1557,17 +1607,19 @@ for words, fault in kinds.items():
     found[words] = after[-1].tolist()
 
 # %%
-given = "one row: 3, 4;\nlength 5"
+given = "one batch, one part,\none row: 3, 4;\nits length is 5"
 boxes, arrows, notes = {given: (0, (0, 1), "paper")}, [], {}
 for i, (words, weights) in enumerate(found.items()):
     after = ", ".join(f"{weight:.2g}" for weight in weights)
+    after = after.replace("-", "−")
     fill = "trap" if i else "encoder"
     boxes |= {words: (1, i, fill), after: (2, i, fill)}
     arrows += [(given, words), (words, after)]
     notes[after] = f"moved by {math.hypot(*weights):.2g}"
 draw_flow(
     boxes, arrows, "What does a gradient of your choice show?",
-    "Rate 0.5, scale 8, limit 1; the weights begin at zero.", notes=notes,
+    "rates=[0.5], scale=8, max_norm=1; the weights begin at zero.",
+    notes=notes,
 )  # fmt: skip
 
 # %% [markdown]
