@@ -395,8 +395,8 @@ for i, counts in zip(pair.tolist(), labels != -100, strict=True):
 draw_strips(
     rows,
     "Which of a head's answers count?",
-    "Under each position the right class, where the answer counts, as "
-    f"{(labels != -100).sum()} of {labels.numel()} do. Framed: the last.",
+    "Under each position the right class, where the answer counts: "
+    f"{(labels != -100).sum()} of {2 * (2 + width)}. Framed: the last.",
     under=classes,
     marked=last,
 )
