@@ -157,7 +157,8 @@ note, written = long[0].split(), said[0].text.split()
 picture, axes = blank_chart(
     "What does the model write for ten drugs?",
     f"The note: {', '.join(note)}. The summary: {', '.join(written)}.",
-    "Left note, right summary. Grey: never written; dashed: again",
+    "Left: the note; right: the summary. Grey: never written."
+    " Dashed: written again.",
     height=3.0,
 )
 for n, word in enumerate(note, start=1):
@@ -399,7 +400,8 @@ picture, panels = blank_chart(
 for axes, (title, field) in zip(panels, fields.items()):
     for row, some in enumerate(by_kind.values()):
         shares = [getattr(one, field) for one in some]
-        axes.plot(shares, row + np.linspace(-0.3, 0.3, 4), "o")
+        at = row + np.linspace(-0.3, 0.3, 4)
+        axes.plot(shares, at, "o", color="#2d708e")
         axes.vlines(mean(shares), row - 0.4, row + 0.4, "black")
         axes.text(1.1, row, f"{mean(shares):.0%}", va="center")
     axes.set(title=title, xlim=(-0.05, 1.36), xticks=(0, 0.5, 1))
@@ -1074,6 +1076,7 @@ means = [mean(shares) for shares in repeated.values()]
 axes.plot(list(exact), means, "s--", color="#b3400e", label="repeated")
 axes.axhline(simple, color="black", ls=":", label="exact, greedy search")
 axes.set(xlabel="alpha", ylim=(-0.03, 1.35), yticks=(0, 0.5, 1))
+axes.set_ylabel("lists, drugs")
 axes.yaxis.set_major_formatter("{x:.0%}")
 axes.legend(frameon=False, loc="upper center", ncols=3)
 picture
