@@ -380,6 +380,7 @@ for name, fields in kinds.items():
 # %% tags=["nbval-ignore-output"]
 fields = {"drugs repeated": "repeated", "drugs named": "named"}
 fields["lists exact"] = "exact"
+spread = np.linspace(-0.3, 0.3, 4)  # of the four seeds, in a row
 said = [
     f"{kind}: {mean(one.repeated for one in some):.0%} repeated and"
     f" {mean(one.named for one in some):.0%} named on average, exact "
@@ -400,8 +401,7 @@ picture, panels = blank_chart(
 for axes, (title, field) in zip(panels, fields.items()):
     for row, some in enumerate(by_kind.values()):
         shares = [getattr(one, field) for one in some]
-        at = row + np.linspace(-0.3, 0.3, 4)
-        axes.plot(shares, at, "o", color="#2d708e")
+        axes.plot(shares, row + spread, "o", color="#2d708e")
         axes.vlines(mean(shares), row - 0.4, row + 0.4, "black")
         axes.text(1.1, row, f"{mean(shares):.0%}", va="center")
     axes.set(title=title, xlim=(-0.05, 1.36), xticks=(0, 0.5, 1))
