@@ -402,7 +402,7 @@ MALFORMED = {
     ),
     "before birth": (
         [*facts(2, born=T2), (2, T1, "ICD9CM/4280")],
-        "data, b.parquet row 3, column 'time': '2150-02-01 10:30:00' is before the patient's",
+        "data, b.parquet row 3, column 'time': '2150-02-01 10:30:00' belongs to a visit that",
         Reason.BEFORE_BIRTH,
     ),
 }
