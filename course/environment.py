@@ -98,15 +98,15 @@ def _make(root: Path, work: Work, *, cuda: bool, house: Wheelhouse | None) -> No
     if house is not None and uv is None:
         uv = str(unpack_uv(house, house.targets[this_target()], root / "build" / "uv"))
     # An environment that uv made has no pip.
-    anew = work.anew or (uv is None and not _has_pip(venv_python(root)))
-    if uv is None and anew and not (find_spec("venv") and find_spec("ensurepip")):
+    from_scratch = work.from_scratch or (uv is None and not _has_pip(venv_python(root)))
+    if uv is None and from_scratch and not (find_spec("venv") and find_spec("ensurepip")):
         raise no_venv_module(this_python())
     tool = "uv" if uv else "venv and pip"
-    say(f"{'Making' if anew else 'Updating'} .venv with {tool}: {work.reason}.")
+    say(f"{'Making' if from_scratch else 'Updating'} .venv with {tool}: {work.reason}.")
     started = time.monotonic()
     log_file(root).write_text("", encoding="utf-8")
     stamp_file(root).unlink(missing_ok=True)
-    if anew:
+    if from_scratch:
         if venv_folder(root).exists():
             with _step("    the old .venv is deleted"):
                 _delete(venv_folder(root))

@@ -22,11 +22,11 @@ class Work:
 
     Attributes:
         reason: why, as the end of a sentence about `.venv`.
-        anew: True to delete what is there and begin again, False to install into it.
+        from_scratch: True to delete what is there and begin again, False to install into it.
     """
 
     reason: str
-    anew: bool
+    from_scratch: bool
 
 
 def venv_folder(root: Path) -> Path:
@@ -52,18 +52,18 @@ def work_needed(root: Path, *, cuda: bool = False) -> Work | None:
         cuda: True if it has to have been made with CUDA libraries.
     """
     if not venv_folder(root).exists():
-        return Work("there is none yet", anew=True)
+        return Work("there is none yet", from_scratch=True)
     stamp = _read_stamp(root)
     if stamp is None:
-        return Work("it was not made by this command, or not finished", anew=True)
+        return Work("it was not made by this command, or not finished", from_scratch=True)
     if stamp["clone"] != str(root):
-        return Work("the clone was moved or copied here", anew=True)
+        return Work("the clone was moved or copied here", from_scratch=True)
     if version_of(venv_python(root)) != stamp["python"]:
-        return Work(f"its Python {stamp['python']} is no longer there", anew=True)
+        return Work(f"its Python {stamp['python']} is no longer there", from_scratch=True)
     if cuda and not has_cuda(root):
-        return Work("it was made without --cuda", anew=True)
+        return Work("it was made without --cuda", from_scratch=True)
     if stamp["made_from"] != _fingerprint(root, stamp["python"]):
-        return Work("pyproject.toml or constraints.txt has changed", anew=False)
+        return Work("pyproject.toml or constraints.txt has changed", from_scratch=False)
     return None
 
 

@@ -261,9 +261,9 @@ assert SEED or "6273" in new_round(2)[0][1][0].codes  # of a man
 # writes one [token](../course/book/glossary.md) after another, here a
 # code, each drawn from probabilities that it learned.
 #
-# Why would anyone want invented patients? Whoever tests hospital software, or wants
-# others to repeat a study, needs patients to pass on, and real ones may not be passed
-# on.
+# Why would anyone want invented patients? If you test hospital software, or want
+# others to repeat a study, you need patients that you may pass on, and real ones may
+# not be passed on.
 #
 # One more thing: nobody in this hospital exists either. To practise, you need one whose
 # records you may see, so a program of the course, the [embedded

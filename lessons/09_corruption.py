@@ -171,7 +171,7 @@ draw_training_pair(tokenizer, clean, patient)
 #
 # `RecordDataset` makes such batches. Here is a version of your own, in which
 # `shift_right` moves the rows one position to the right. `super().batch` makes the
-# tensors as the library does, and this version writes two of them anew. It contains
+# tensors as the library does, and this version overwrites two of them. It contains
 # one mistake. If you see it, note your guess, and watch whether the numbers give it
 # away.
 
@@ -1219,7 +1219,7 @@ check("09.6", leaks)
 #
 # So far nobody asked what a batch costs. [Lesson 10](10_data_flow.ipynb)
 # follows a record into the batch: how to waste little, and how to damage each
-# patient anew in every pass over the data.
+# patient differently in every pass over the data.
 
 # %% [markdown]
 # ## If you come from the tutorial

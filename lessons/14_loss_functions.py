@@ -1206,8 +1206,8 @@ assert torch.isclose(right, losses[scored].mean())
 
 
 # %% [markdown]
-# **No code twice.** A penalty changes what is probable; whoever wants to rule
-# something out can do that while the model writes. Another document of the
+# **No code twice.** A penalty changes what is probable; to rule
+# something out, do it while the model writes. Another document of the
 # system says that with `no_repeat_ngram_size=1`, an option of `generate` of
 # transformers, no code comes twice. Here it is, with the course's trained
 # model, for the age and sex of 64 new patients.

@@ -1176,7 +1176,7 @@ print("all weights equal, bit for bit:", all(same))
 # the weights alone: it warms up again, and skips steps again.
 
 # %% tags=["hide-input"]
-# begin anew with the weights of the checkpoint
+# start again from the weights of the checkpoint
 model = new_model()
 model.load_state_dict(saved_weights, strict=False)
 alone = Trainer(model, dataset, config, device="cpu").run()

@@ -1114,7 +1114,7 @@ assert SEED or of_greedy[-1] < 0.75 < 0.9 < with_penalty[-1]
 # beams alone. The last model, whose right lists were the more probable ones, is rescued:
 # from little more than half of the lists to nearly all. For the others there was little
 # to find: on the mean, greedy search does about as well. So measure both on lists of
-# your own before you choose, with each model anew.
+# your own before you choose, and again for each model.
 
 # %% [markdown]
 # ### Going further: when may the search stop?

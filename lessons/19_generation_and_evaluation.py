@@ -625,7 +625,7 @@ check("19.2", distance_of_codes)
 # %%
 floors, of_cohort = {}, {}
 for many in (third // 10, third // 5, third // 2, third):
-    # so many training patients, drawn anew, against held-out ones
+    # a fresh sample of training patients against held-out ones
     floors[many] = [floor(many, SEED + i) for i in range(3)]
     of_cohort[many] = thirds(
         lambda part: divergence(part, strangers[: len(part)]),
@@ -1201,7 +1201,7 @@ if not real:
 # What the model remembers is short records: of those with two visits or more than four
 # codes, 0.4% have a copy in either group.
 #
-# And whoever holds the model finds out more than whoever holds the cohort: membership
+# And an attacker with the model finds out more than one with the cohort: membership
 # is 0.656 by likelihood, and 0.548 by distance. So the report begins:
 
 # %% tags=["hide-input", "nbval-ignore-output"]
@@ -1625,7 +1625,7 @@ draw_questions(
 # join codes at random. Nobody else may have E: the attack finds almost as much in it
 # as in C.
 #
-# - **A**: never. Whoever has the photocopies has the patients.
+# - **A**: never. If you have the photocopies, you have the patients.
 # - **B** and **D**: good enough for trying out a chart of single codes, and D also for
 #   one of codes that come back. That the attack finds nothing in them is no permission
 #   to hand them out.

@@ -37,7 +37,7 @@ from ehr_course.exercises import check
 # The difference of the years is right once the birthday has been. Before
 # it, it is one too large. Month and day decide, compared as a pair, so
 # that days only count within a month. The pair (2, 29) is greater than
-# (2, 28) and less than (3, 1): whoever is born on a leap day completes
+# (2, 28) and less than (3, 1): someone born on a leap day completes
 # the year on 1 March, without a word about it in the code. The limit
 # comes last, and makes 90 of the 300 years of a moved birth as well.
 

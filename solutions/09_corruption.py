@@ -147,7 +147,7 @@ check("09.3", delete_from)
 # %% [markdown]
 # ## 09.4 Replacement
 #
-# The list of the others is made anew for each code, without that code
+# The list of the others is rebuilt for each code, without that code
 # and without special tokens. So nothing that is drawn from it can be
 # wrong.
 

@@ -252,8 +252,8 @@ check("17.6", can_still_win)
 
 # %% [markdown]
 # The other way around: which log-probability would a summary of the largest
-# length need in order to beat each of the finished ones? Whoever has fallen
-# below that is out.
+# length need in order to beat each of the finished ones? A hypothesis
+# that has fallen below that is out.
 
 # %% tags=["alternative:17.6", "nbval-ignore-output"]
 def can_still_win(

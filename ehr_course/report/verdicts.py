@@ -215,7 +215,7 @@ _MEMBERSHIP = {"membership by distance": "the cohort", "membership by likelihood
 """The measures of membership, and what an attacker has."""
 
 _EXPLAINED = 0.5
-"""Chance explains the copies where the rate of held-out patients is this share of the other."""
+"""Chance explains copies if held-out patients have at least this share of the training rate."""
 
 
 def _made_by_chance(measures: Sequence[Measure]) -> str | None:

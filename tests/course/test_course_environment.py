@@ -109,7 +109,7 @@ def test_an_interrupted_installation_is_not_taken_for_whole(clone, how):
         assert process.returncode == 130
         assert "Stopped before .venv was ready." in stderr
         assert "Traceback" not in stderr
-    assert work_needed(clone.root).anew
+    assert work_needed(clone.root).from_scratch
     again = clone.course("lab", "--prepare-only")
     assert again.returncode == 0
     assert work_needed(clone.root) is None
@@ -209,7 +209,7 @@ def test_an_environment_of_uv_is_made_anew_when_uv_is_gone(clone, monkeypatch, c
     clone.with_uv().course("lab", "--prepare-only")
     (clone.root / "pyproject.toml").write_text("# changed\n", encoding="utf-8")
     assert work_needed(clone.root) == Work(
-        "pyproject.toml or constraints.txt has changed", anew=False
+        "pyproject.toml or constraints.txt has changed", from_scratch=False
     )
     monkeypatch.setattr(environment, "uv_outside", lambda root: None)
     monkeypatch.setattr(environment, "_has_pip", lambda python: False)

@@ -289,7 +289,7 @@ def test_generation_takes_masks_of_tokens_or_of_prompts_and_tokens(use_cache: bo
             **settings,
         )
 
-    # The oracle feeds every prefix anew.
+    # The oracle feeds every prefix again.
     expected = start
     for step in range(5):
         mask = torch.cat([start_mask, start_mask.new_ones(2, step)], dim=1)

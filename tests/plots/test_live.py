@@ -44,7 +44,7 @@ def nothing_remembered():
 )
 def test_the_pixels_are_those_of_the_stored_picture(how):
     stored = pixels(written("428.0 heart", **how).png())
-    for _ in range(2):  # drawn anew, then remembered
+    for _ in range(2):  # drawn afresh, then remembered
         assert np.array_equal(pixels(written("428.0 heart", **how).live_png()), stored)
 
 
