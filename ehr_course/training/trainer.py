@@ -103,8 +103,7 @@ class Trainer:
         )
 
         self.model = model.to(self.device)
-        # The model whose backward pass adds up the gradients of all processes.
-        self._shared: Any = DistributedDataParallel(model) if self.processes.world > 1 else model
+        self._shared: Any = model  # during a run of several processes, DistributedDataParallel
         # The entries of a batch that the forward takes; None for all of them.
         arguments = inspect.signature(model.forward).parameters.values()
         takes_all = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
@@ -162,6 +161,7 @@ class Trainer:
                 tqdm(total=self.config.steps, initial=self.step, **self._bar_options) as bar,
                 deferred_interrupt() as interrupted,
                 self._own_randomness(),
+                self._shared_gradients(),
             ):
                 while not self.is_finished:
                     plan.set_epoch(self.epoch, start=self.batch)
@@ -197,6 +197,20 @@ class Trainer:
             if self.folder is not None
             else "Nothing is saved: there is no folder."
         )
+
+    @contextlib.contextmanager
+    def _shared_gradients(self) -> Iterator[None]:
+        """Let the backward pass add up the gradients of all processes.
+
+        DistributedDataParallel is freed here, before the process group. If it held the last
+        reference to a gloo group, freeing it could deadlock with a thread that waits for Python.
+        """
+        if self.processes.world > 1:
+            self._shared = DistributedDataParallel(self.model)
+        try:
+            yield
+        finally:
+            self._shared = self.model
 
     @contextlib.contextmanager
     def _own_randomness(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import distributed
 
 from ehr_course.batches.datasets import RecordDataset
 from ehr_course.errors import InputError
@@ -16,6 +17,7 @@ from ehr_course.models.prompt_bart import PromptBart, PromptBartConfig
 from ehr_course.sources.synthetic import make_cohort
 from ehr_course.tokenizers.codes import CodeTokenizer
 from ehr_course.training.config import TrainingConfig
+from ehr_course.training.processes import joined_processes
 from ehr_course.training.trainer import Trainer
 
 RECORDS = make_cohort(70, seed=0)
@@ -113,6 +115,19 @@ def train_unequally_then_equally(rank: int, port: int, place: Path) -> None:
     except InputError as error:
         (place / f"error-{rank}").write_text(str(error), encoding="utf-8")
     train_judged(place / "equal", dropout=0.0, heads=True, evaluate_every=5)
+
+
+def train_ten_times(rank: int, port: int, folder: Path) -> None:
+    """Be one of two processes that end their group ten times, with a trainer still at hand."""
+    be_one_of_two(rank, port)
+    for number in range(10):
+        meeting = f"file://{folder}/meeting-{number}"
+        distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
+        with joined_processes() as (processes, _):
+            made = trainer(steps=2)
+            made.run()
+            processes.wait()
+        del made
 
 
 def train_in_a_group(folder: Path, **settings: Any) -> None:

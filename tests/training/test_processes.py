@@ -148,6 +148,15 @@ def test_two_processes_do_what_one_does(tmp_path: Path, two_trained: Path) -> No
         small.trainer(two, dropout=0.0, heads=True)
 
 
+def test_two_processes_end_without_waiting_for_each_other(
+    tmp_path: Path, processes: BaseContext
+) -> None:
+    two = start_two(processes, tmp_path, target=small.train_ten_times)
+    for process in two:
+        process.join(timeout=120)
+    assert [process.exitcode for process in two] == [0, 0]
+
+
 def test_two_processes_do_what_one_does_in_float16(tmp_path: Path, processes: BaseContext) -> None:
     # Cut into four parts each, and the last batch has six patients: so two parts have none. To the
     # first process every evaluation is the best, and to the second none is after the first.
