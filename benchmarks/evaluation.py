@@ -6,8 +6,8 @@
 
 "measures" is fidelity and validity, each with its bootstrap intervals:
 
-* the plain way: loops over patients, visits and codes that fill dictionaries, anew for every split
-  and every bootstrap resample. It gets a tenth of the patients and a few of the 200 resamples; its
+* the plain way: loops over patients, visits and codes that fill dictionaries, for each split
+  and each bootstrap resample. It gets a tenth of the patients and a few of the 200 resamples; its
   time is linear in both, so the rest is extrapolated. Its memory is what it is for that tenth;
 * the library: sums over patients as sparse matrices times counts.
 

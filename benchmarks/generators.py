@@ -43,7 +43,7 @@ from ehr_course.sources.splits import Split
 from ehr_course.sources.synthetic import make_cohort
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))  # its parts lie beside it, whoever runs it
+sys.path.insert(0, str(HERE))  # its parts lie beside it
 
 from generators_judge import judged, tables  # noqa: E402
 

@@ -1,6 +1,6 @@
 """A picture's pixels in little time, for a widget whose control has just moved.
 
-``Picture.png`` draws every text anew and compresses well. Here both are cut short: what a text
+``Picture.png`` redraws every text and compresses well. Here both are cut short: what a text
 looks like is remembered from the pictures before, and the file is a little larger or smaller. The
 pixels are the same.
 """
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager, get_font
 
 MOST_REMEMBERED = 2_000
-"""So many texts are remembered, about 10 kB each; then remembering begins anew."""
+"""The most texts remembered, about 10 kB each; then the memory is emptied."""
 
 
 def live_png(figure: Figure, dpi: float) -> bytes:
@@ -83,7 +83,7 @@ class _Renderer(RendererAgg):
         return _sizes[key]
 
     def _get_font_height_metrics(self, prop: FontProperties) -> tuple[float, float, float]:
-        """What a line of text rises, falls and keeps free: matplotlib asks for each text anew."""
+        """What a line of text rises, falls and keeps free: matplotlib asks for each text again."""
         key = (hash(prop), self.dpi)
         if key not in _lines:
             font = get_font(fontManager._find_fonts_by_props(prop))

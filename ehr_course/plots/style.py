@@ -353,7 +353,7 @@ def count(number: int, noun: str) -> str:
 
 
 class Person(Protocol):
-    """Whoever has an age and a sex: a patient, or one of whom a model is told these alone."""
+    """Anything with an age and a sex: a patient, or a profile that a model is given."""
 
     @property
     def age(self) -> int:

@@ -82,7 +82,7 @@ def count_in_float16(gradients: Tensor, scale: float = 1.0) -> Float16Counts:
 class Sizes:
     """The sizes of gradients in order, from which it is read off what each loss scale does.
 
-    To round all of them anew for each step of a slider would take longer than to draw.
+    To round all of them again for each step of a slider would take longer than to draw.
 
     Args:
         gradients: float32, of any shape, without a loss scale.
