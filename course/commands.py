@@ -24,6 +24,7 @@ python3 -m course COMMAND, from the clone's root:
   test        run everything that CI runs         (with arguments: only pytest, with them)
               --oldest, --newest, --wheel: test with other versions, or the wheel alone
   progress    show which exercises you have solved
+  mine        print the model that you have written, as one file
   doctor      report on this machine, for a bug report
   new         make the files of a new lesson
   build       run the lessons' sources into notebooks
@@ -38,7 +39,7 @@ The first use makes .venv in the clone: minutes, about 3 GB, and the network. No
 outside the clone. On Linux it brings no CUDA libraries where there is no NVIDIA GPU; with --cuda
 after the command it does. With --wheelhouse FOLDER after the command, or such a folder beside the
 clone, nothing comes from the network. `python3 -m course COMMAND --help` tells more of all but
-progress and doctor."""
+progress, mine and doctor."""
 
 
 def main(arguments: list[str]) -> int:
@@ -174,6 +175,7 @@ def _is_here(module: str) -> bool:
 
 
 MODULES = {
+    "mine": "mine",
     "new": "new_lesson",
     "build": "build",
     "book": "bookmaker",

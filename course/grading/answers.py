@@ -20,6 +20,7 @@ from course.grading.statements import (
     unknown_names,
     without_magics,
 )
+from ehr_course.exercises.mine import stand_ins
 
 WAYS = {"tag": "its tag", "name": "the function's name", "id": 'the id in check("...")'}
 
@@ -140,7 +141,7 @@ def _in_tagged(exercise: str, name: str, cell: Cell) -> Found | None:
 
 
 def _functions(cell: Cell) -> list[str]:
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     return [one.node.name for one in cell.statements if isinstance(one.node, kinds)]
 
 
@@ -213,6 +214,7 @@ class Program:
         notes: what was taken along, in sentences.
         flags: names for it.
         modules: of the student's own modules that it imports, by name, the source.
+        parts: worked answers to other exercises, which it takes with `mine`, by id, the source.
     """
 
     statements: tuple[Statement, ...]
@@ -221,6 +223,7 @@ class Program:
     notes: tuple[str, ...]
     flags: tuple[str, ...]
     modules: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 def spliced(
@@ -281,7 +284,9 @@ def spliced(
     modules = modules_beside(found.cell.file, cells, needed)
     if modules:
         notes += (f"It imports what was handed in beside it: {', '.join(modules)}.",)
-    return Program(tuple(needed), found.target, source, notes, flags, modules)
+    parts = stand_ins("\n".join(one.text for one in needed))
+    parts.pop(found.id, None)
+    return Program(tuple(needed), found.target, source, notes, flags, modules, parts)
 
 
 def modules_beside(

@@ -256,6 +256,7 @@ class Elsewhere(DistantAnswer):
             "modules": self._modules,
             "statements": statements,
             "own_modules": dict(self._program.modules),
+            "parts": dict(self._program.parts),
             "target": self._program.target,
         }
         self._line, self.held = self._nursery.start(self._limits)

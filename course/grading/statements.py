@@ -239,11 +239,13 @@ def imported_by(source: str) -> list[str]:
 
 
 def is_stub(node: ast.AST) -> bool:
-    """Say whether a function does nothing but raise NotImplementedError.
+    """Say whether a function, or some method of a class, only raises NotImplementedError.
 
     >>> is_stub(ast.parse("def f(x):\\n    raise NotImplementedError('07.1')").body[0])
     True
     """
+    if isinstance(node, ast.ClassDef):
+        return any(is_stub(method) for method in node.body)
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     body = [one for one in node.body if not _is_text(one)]

@@ -1,8 +1,8 @@
 """The process that runs one student's answer: it is told what to run, and says what it did.
 
-It never holds a worked answer, and whatever it says is taken for what
-the student's function says. It is forked from `zygote`, or started on its own where the system
-cannot fork.
+It never holds the worked answer to what it runs, only those to other exercises of which the
+answer makes use with `mine`. Whatever it says is taken for what the student's function says. It
+is forked from `zygote`, or started on its own where the system cannot fork.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 from course.grading import wire
 from course.grading.sandbox.confine import Limits, Walls, confine
 from ehr_course.exercises.learner_code import call, is_untouched_stub, names_used, own_line
+from ehr_course.exercises.mine import GIVEN
 
 Read = Callable[[int], bytes]
 Write = Callable[[bytes], Any]
@@ -110,6 +111,7 @@ class _Work:
             for name, source in message["modules"].items():
                 _make_module(name, source)
             sys.meta_path.append(_OwnModules(message["own_modules"]))
+            GIVEN.update(message["parts"])
             return self._load(message["statements"], message["target"])
         return self._call(pickle.loads(raw), message["seconds"])
 

@@ -31,6 +31,7 @@ from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.learner_code import (
     SECONDS_A_CALL,
     Call,
+    DistantAnswer,
     NotFinishedError,
     call,
     call_own,
@@ -38,6 +39,7 @@ from ehr_course.exercises.learner_code import (
     names_used,
     own_line,
 )
+from ehr_course.exercises.module_to_try import is_module_class
 from ehr_course.exercises.result import Outcome, Result
 
 INPUTS_LOOKED_AT = 8
@@ -183,6 +185,10 @@ def examine(
         seed = int(fixed) if fixed else secrets.randbelow(100_000)
     if not callable(answer):
         return _not_a_function(exercise, answer)
+    if is_module_class(exercise.worked_answer) and not (
+        is_module_class(answer) or isinstance(answer, DistantAnswer)
+    ):
+        return _not_a_function(exercise, answer, "class")
     probes, sizes, expected = _inputs(exercise_id, seed)
     calls: list[Call] = []
     for probe in probes:
@@ -399,14 +405,14 @@ def _arguments(exercise: Exercise, probe: Arguments) -> str:
     return "\n".join(f"{name} = {shorten(value)}" for name, value in named)
 
 
-def _not_a_function(exercise: Exercise, answer: object) -> Result:
+def _not_a_function(exercise: Exercise, answer: object, wanted: str = "function") -> Result:
     return Result(
         exercise.id,
         exercise.title,
         Outcome.NOT_YET,
-        f"check needs your function itself, and got {kind_of(answer)}. Write its name without "
+        f"check needs your {wanted} itself, and got {kind_of(answer)}. Write its name without "
         "parentheses and without quotes.",
-        misconception="not_a_function",
+        misconception=f"not_a_{wanted}",
     )
 
 

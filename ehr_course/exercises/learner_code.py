@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ehr_course.exercises.compare import cut, state_of
+from ehr_course.exercises.module_to_try import is_module_class, try_module
 
 SECONDS_A_CALL = 20.0
 """How long one call of an answer may take: the right ones take a few milliseconds."""
@@ -131,7 +132,12 @@ class _Printed(io.StringIO):
 
 
 def _answer(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    """Call an answer; only while this runs does `_within` raise an interrupt."""
+    """Call an answer; only while this runs does `_within` raise an interrupt.
+
+    An answer that is a class of modules is built and tried.
+    """
+    if is_module_class(function):
+        return try_module(function, *given)
     return function(*given)
 
 
@@ -203,7 +209,7 @@ def is_untouched_stub(function: Callable[..., Any], error: BaseException | None)
     frames = traceback.extract_tb(error.__traceback__)
     return (
         bool(frames)
-        and frames[-1].filename == _file_of(function)
+        and frames[-1].filename == file_of(function)
         and (frames[-1].line or "").startswith("raise NotImplementedError")
     )
 
@@ -215,7 +221,7 @@ def own_line(function: Callable[..., Any], error: BaseException) -> str:
     """
     if isinstance(function, DistantAnswer):
         return function.own_line(error)
-    own = _file_of(function)
+    own = file_of(function)
     place = None
     for frame, line_number in _frames(error.__traceback__):
         filename = frame.f_code.co_filename
@@ -233,7 +239,15 @@ def _frames(trace: types.TracebackType | None) -> list[tuple[Any, int]]:
     return list(traceback.walk_tb(trace))
 
 
-def _file_of(function: Callable[..., Any]) -> str | None:
+def scope_of(answer: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the names that an answer's code sees around it."""
+    return next((own.__globals__ for own in _functions_of(answer)), {})
+
+
+def file_of(function: Callable[..., Any]) -> str | None:
+    """Return the name of the file or cell in which a function or class is written, or None."""
+    if is_module_class(function):
+        return next((own.__code__.co_filename for own in _functions_of(function)), None)
     function = inspect.unwrap(getattr(function, "func", function))
     if not hasattr(function, "__code__"):
         function = type(function).__call__
@@ -284,6 +298,9 @@ def names_used(function: Callable[..., Any]) -> set[str]:
 
 
 def _functions_of(answer: Callable[..., Any]) -> Iterator[types.FunctionType]:
+    if is_module_class(answer):
+        yield from (own for own in vars(answer).values() if isinstance(own, types.FunctionType))
+        return
     answer = getattr(answer, "func", answer)  # functools.partial
     for found in (answer, getattr(answer, "__wrapped__", None), type(answer).__call__):
         if isinstance(found, types.FunctionType):

@@ -19,6 +19,7 @@ from ehr_course.exercises.catalogue import all_exercises, find_exercise
 from ehr_course.exercises.checklist import Checklist, Form
 from ehr_course.exercises.examine import examine
 from ehr_course.exercises.exercise import Exercise
+from ehr_course.exercises.mine import keep
 from ehr_course.exercises.result import Outcome, Result
 
 
@@ -55,7 +56,7 @@ def check(exercise_id: str, answer: Callable[..., Any] | Form, *, seed: int | No
 
     Args:
         exercise_id: lesson and number ("07.1").
-        answer: your function itself, or the form that lesson 20 asks for.
+        answer: your function or class itself, or the form that lesson 20 asks for.
         seed: repeats the random inputs of an earlier check, as its message says.
 
     Raises:
@@ -67,6 +68,8 @@ def check(exercise_id: str, answer: Callable[..., Any] | Form, *, seed: int | No
     _show(result)
     try:
         store.record_outcome(exercise_id, result.outcome)
+        if result.outcome.is_solved:
+            keep(exercise_id, answer)
     except store.ProgressError as error:
         _show(Note("Your progress was not saved.", str(error)))
     _log(result)

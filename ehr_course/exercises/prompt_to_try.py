@@ -8,25 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ehr_course.exercises.module_to_try import require_finite
+
 AGE_PART = ("num_weight", "num_bias", "num_project.weight")
 CATEGORY_PART = ("table.weight", "cat_bias", "cat_project.weight")
 
 FOUND = ("shapes", "units begin unlike", "prompts", "a gradient reaches")
 """What is found out about a module."""
-
-
-class NotFiniteError(ValueError):
-    """A module begins with values that are not finite numbers.
-
-    Attributes:
-        reason: why that is wrong, for the message of a check.
-    """
-
-    reason = (
-        "Some of your parameters begin with values that are not finite numbers (nan or inf). No "
-        "training step leads back: whatever it adds to such a value, the sum is not finite. "
-        "An empty tensor holds whatever was in memory, which may be such a value."
-    )
 
 
 def tried_out(
@@ -55,9 +43,7 @@ def tried_out(
     shapes = {name: tuple(p.shape) for name, p in mine.items()}
     if shapes != {name: tuple(w.shape) for name, w in weights.items()}:
         return dict(zip(FOUND, (shapes, None, None, None), strict=True))
-    endless = [name for name, p in mine.items() if not p.isfinite().all()]
-    if endless:
-        raise NotFiniteError(f"not finite at the start: {', '.join(endless)}")
+    require_finite(prompt)
     units = [torch.cat([mine[n] for n in part]) for part in (AGE_PART, CATEGORY_PART)]
     varied = [bool(part.diff(dim=1).any()) for part in units]
     prompt.load_state_dict(prompt.state_dict() | dict(weights))

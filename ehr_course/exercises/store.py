@@ -1,4 +1,4 @@
-"""A learner's progress: one small JSON file in the user's data folder.
+"""A learner's progress: one small JSON file in the user's data folder, and the answers beside it.
 
 Two notebooks may write at once: each change is made under a lock, on what the file holds at that
 moment, and the new file replaces the old one whole.
@@ -85,6 +85,39 @@ def record_hint(exercise_id: str, hints_shown: int) -> None:
     )
 
 
+def answer_file(exercise_id: str) -> Path:
+    """Return where the latest right answer to an exercise is kept."""
+    return progress_file().parent / "answers" / f"{exercise_id}.py"
+
+
+def keep_answer(exercise_id: str, source: str) -> None:
+    """Keep the source of a right answer, in place of an earlier one.
+
+    Raises:
+        ProgressError: if it cannot be written.
+    """
+    path = answer_file(exercise_id)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, source)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def kept_answer(exercise_id: str) -> str | None:
+    """Return the source of the latest right answer to an exercise, or None."""
+    try:
+        return answer_file(exercise_id).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _cannot_write(path: Path, error: OSError) -> ProgressError:
+    return ProgressError(
+        f"{path}: {error.strerror or error}. Set EHR_COURSE_HOME to a folder you can write to."
+    )
+
+
 def _update(exercise_id: str, change: Callable[[Standing], Standing]) -> None:
     path = progress_file()
     try:
@@ -99,9 +132,7 @@ def _update(exercise_id: str, change: Callable[[Standing], Standing]) -> None:
             "Shut down notebooks you no longer use, then check again."
         ) from error
     except OSError as error:
-        raise ProgressError(
-            f"{path}: {error.strerror or error}. Set EHR_COURSE_HOME to a folder you can write to."
-        ) from error
+        raise _cannot_write(path, error) from error
 
 
 def _read(path: Path) -> dict[str, Standing]:
@@ -141,11 +172,15 @@ def _write(path: Path, standings: dict[str, Standing]) -> None:
         "version": VERSION,
         "exercises": {key: asdict(value) for key, value in sorted(standings.items())},
     }
+    _replace(path, json.dumps(content, indent=1))
+
+
+def _replace(path: Path, text: str) -> None:
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=path.parent, prefix=".progress-", delete=False
     ) as file:
         try:
-            json.dump(content, file, indent=1)
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         except BaseException:

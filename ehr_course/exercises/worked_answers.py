@@ -16,6 +16,7 @@ from typing import Any
 
 from ehr_course.course_files import solutions_folder
 from ehr_course.errors import InputError
+from ehr_course.exercises.module_to_try import INPUTS, is_module_class
 from ehr_course.exercises.packed import packed_text, texts
 
 _CELL = re.compile(r"^# %%(.*)$", re.MULTILINE)
@@ -55,7 +56,7 @@ def worked_answer(exercise_id: str, kind: str = "answer") -> str:
 
 
 def answer_name(exercise_id: str) -> str:
-    """Return the name of the function that a worked answer hands to `check`."""
+    """Return the name of what a worked answer hands to `check`: a function or a class."""
     call = _answer_cell(exercise_id, "answer").rpartition("\ncheck(")[2]
     return call.partition(",")[2].strip().rstrip(")")
 
@@ -78,7 +79,7 @@ def changed(source: str, change: Mapping[str, str]) -> str:
 
 
 def as_function(exercise_id: str, source: str, name: str = "answer") -> Callable[..., Any]:
-    """Run a source as a cell of the solutions, and return the function that goes to `check`.
+    """Run a source as a cell of the solutions, and return what goes to `check`.
 
     Args:
         exercise_id: lesson and number ("07.1").
@@ -88,18 +89,40 @@ def as_function(exercise_id: str, source: str, name: str = "answer") -> Callable
     Raises:
         Exception: whatever the source raises when it is run, such as a SyntaxError.
     """
+    return names_of(exercise_id, source, name)[answer_name(exercise_id)]
+
+
+def names_of(exercise_id: str, source: str, name: str = "answer") -> dict[str, Any]:
+    """Run a source as a cell of the solutions, and return all that it defines or imports.
+
+    What it takes from other exercises with `mine` are worked answers, never a learner's own.
+    """
     filename = f"<{exercise_id} {name}>"
     if texts() is None:
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace = dict(_imports(_lesson_of(exercise_id)))
+    if "mine" in namespace:
+        namespace["mine"] = worked
     exec(compile(source, filename, "exec"), namespace)
-    return namespace[answer_name(exercise_id)]
+    return namespace
+
+
+def worked(exercise_id: str, name: str | None = None) -> Any:
+    """Return a worked answer, or something else of this name that its cell defines."""
+    return _worked_names(exercise_id)[name or answer_name(exercise_id)]
+
+
+@cache
+def _worked_names(exercise_id: str) -> dict[str, Any]:
+    return names_of(exercise_id, worked_answer(exercise_id), "worked answer")
 
 
 @cache
 def parameters(exercise_id: str) -> tuple[str, ...]:
-    """Return the names of the parameters of an exercise's function."""
+    """Return the names of the inputs of an exercise: its function's parameters."""
     function = as_function(exercise_id, worked_answer(exercise_id), "worked answer")
+    if is_module_class(function):
+        return INPUTS
     return tuple(inspect.signature(function).parameters)
 
 

@@ -75,7 +75,7 @@ def test_an_interrupted_write_leaves_the_old_file_whole(
     def interrupted(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store.json, "dump", interrupted)
+    monkeypatch.setattr(store.os, "fsync", interrupted)
     with pytest.raises(store.ProgressError, match=r"No space left.*EHR_COURSE_HOME"):
         store.record_outcome("07.2", Outcome.SOLVED)
     assert file.read_bytes() == before
