@@ -13,10 +13,11 @@ from typing import Any
 from ehr_course.exercises import store
 from ehr_course.exercises.catalogue import find_exercise
 from ehr_course.exercises.learner_code import file_of, scope_of
-from ehr_course.exercises.worked_answers import answer_name, worked
+from ehr_course.exercises.worked_answers import worked
 
-PARTS = ("11.1", "11.2")
-"""The exercises whose answers make the learner's own model, in the order of the file."""
+PARTS = {"11.1": "attention", "11.2": "decoder_mask", "12.6": "MyPrompt", "13.3": "token_loss"}
+"""What the learner's own model is made of, in the order of the file: by exercise, a name that the
+cell of its answer defines."""
 
 IMPORT = "from ehr_course.exercises.mine import mine"
 
@@ -56,8 +57,7 @@ def mine(exercise_id: str, name: str | None = None) -> Any:
 
 def parts() -> None:
     """Print which parts of the model are yours, and for which the worked answer stands in."""
-    for exercise_id in PARTS:
-        name = answer_name(exercise_id)
+    for exercise_id, name in PARTS.items():
         whose = "not solved yet: the worked answer stands in"
         if store.kept_answer(exercise_id) is not None:
             whose = "yours"
@@ -89,23 +89,26 @@ def whole_model() -> str:
     """
     imports: dict[str, None] = {}
     blocks: list[str] = []
-    for exercise_id in PARTS:
-        name, source = answer_name(exercise_id), store.kept_answer(exercise_id)
+    for exercise_id, name in PARTS.items():
+        source = store.kept_answer(exercise_id)
         if source is None:
             imports[IMPORT] = None
-            call = f'{name} = mine("{exercise_id}")'
+            call = f'{name} = mine("{exercise_id}", "{name}")'
             blocks.append(f"# {exercise_id}, not solved yet: the worked answer\n{call}")
             continue
         statements = _statements(source)
-        are_imports = [isinstance(one, ast.Import | ast.ImportFrom) for one, _ in statements]
+        # An answer may have been given another name.
+        own = name if any(name in _bound_by(one) for one, _ in statements) else _name_in(source)
         texts = []
-        for (statement, text), is_import in zip(statements, are_imports, strict=True):
-            if is_import and text != IMPORT:
-                imports[text] = None
-            elif not is_import and not _parts_called(statement).intersection(PARTS):
+        for place in _closure(statements, {own}):
+            statement, text = statements[place]
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                if text != IMPORT:
+                    imports[text] = None
+            elif not _parts_called(statement) & PARTS.keys():
                 texts.append(text)
-        if _name_in(source) != name:
-            texts.append(f"{name} = {_name_in(source)}")
+        if own != name:
+            texts.append(f"{name} = {own}")
         blocks.append("\n\n\n".join([f"# {exercise_id}, yours\n{texts[0]}", *texts[1:]]))
     return "\n\n\n".join(["\n".join(imports), *blocks]) + "\n"
 
@@ -166,23 +169,29 @@ def _gather(thing: Any, lines: dict[str, None]) -> bool:
     if not cell:
         return False
     statements = _statements(cell)
-    needed, chosen = {thing.__name__}, set()
+    chosen = [statements[place] for place in _closure(statements, {thing.__name__})]
+    used = {name for statement, _ in chosen for name in _used_by(statement)}
+    bound = {name for statement, _ in chosen for name in _bound_by(statement)}
+    for name in sorted(used - bound - vars(builtins).keys()):
+        if name in scope_of(thing):
+            _define(name, scope_of(thing)[name], lines)
+    lines.update({text: None for _, text in chosen})
+    return True
+
+
+def _closure(statements: list[tuple[ast.stmt, str]], names: set[str]) -> list[int]:
+    """The places of the statements that define names, and all that those need, in order."""
+    chosen: set[int] = set()
     while True:
         more = {
             place
             for place, (statement, _) in enumerate(statements)
-            if place not in chosen and _bound_by(statement) & needed
+            if place not in chosen and _bound_by(statement) & names
         }
         if not more:
-            break
+            return sorted(chosen)
         chosen |= more
-        needed |= {name for place in more for name in _used_by(statements[place][0])}
-    own = {name for place in chosen for name in _bound_by(statements[place][0])}
-    for name in sorted(needed - own - vars(builtins).keys()):
-        if name in scope_of(thing):
-            _define(name, scope_of(thing)[name], lines)
-    lines.update({statements[place][1]: None for place in sorted(chosen)})
-    return True
+        names = names.union(*(_used_by(statements[place][0]) for place in more))
 
 
 def _define(name: str, value: Any, lines: dict[str, None]) -> None:
