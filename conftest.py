@@ -223,9 +223,8 @@ def _failure(item, nbval_failure, excinfo: pytest.ExceptionInfo) -> str:
         return f"{cell} raised {raised[-1].ename}: {raised[-1].evalue}\n\n{plain}"
     if item.comparison_traceback:
         difference = "\n".join(item.comparison_traceback)
-        number = item.path.name.split("_")[0]
         return (
             f"{cell} shows something other than what is stored.\n{difference}\n"
-            f"If you meant to change the lesson: python3 -m course build {number}"
+            f"If you meant to change the lesson: python3 -m course build {item.path.stem}"
         )
     return f"{cell}: {excinfo.value}"

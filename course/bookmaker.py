@@ -19,7 +19,7 @@ from nbformat import NotebookNode
 
 from course.command_error import CommandError
 from course.first_cell import is_first_cell
-from course.notebook import ASIDE, FOLDED_SECTION
+from course.notebook import ASIDE, FOLDED_SECTION, WHAT_HOLDS
 from course.reference import write_reference
 from course.syllabus import Lesson, load_syllabus
 from course.widget_states import file_of, put_into_the_book
@@ -76,18 +76,17 @@ def gather(root: Path, source: Path) -> None:
     text = glossary.read_text(encoding="utf-8")
     glossary.write_text(with_links_to_lessons(text, lessons), encoding="utf-8")
     terms = terms_of(text)
-    for lesson in lessons:
-        notebook = root / "lessons" / f"{lesson.name}.ipynb"
+    for name in [*(lesson.name for lesson in lessons), WHAT_HOLDS]:
+        notebook = root / "lessons" / f"{name}.ipynb"
         if not notebook.is_file():
             raise CommandError(
-                f"lessons/{lesson.name}.ipynb is missing.",
-                f"Build it: python3 -m course build {lesson.number}",
+                f"lessons/{name}.ipynb is missing.", f"Build it: python3 -m course build {name}"
             )
         page = for_the_book(nbformat.read(notebook, as_version=4), terms)
-        pictures = file_of(root, lesson.name)
+        pictures = file_of(root, name)
         if pictures.is_file():
-            folder = source / "_static" / "widgets" / lesson.name
-            address = f"../_static/widgets/{lesson.name}"
+            folder = source / "_static" / "widgets" / name
+            address = f"../_static/widgets/{name}"
             page = put_into_the_book(pictures, folder, page, address)
         nbformat.write(page, source / "lessons" / notebook.name)
     write_reference(source)

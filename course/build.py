@@ -19,6 +19,7 @@ import nbformat
 
 from course.lesson_tables import stale, up_to_date
 from course.notebook import (
+    WHAT_HOLDS,
     Built,
     LessonError,
     build_notebook,
@@ -36,7 +37,7 @@ COURSE_MAP_LESSON = Path("lessons", "00_start_here.ipynb")
 
 
 def sources(root: Path = ROOT, names: Iterable[str] = ()) -> list[Path]:
-    """List the sources of lessons and solutions, in the order of their numbers.
+    """List the sources of lessons, of What holds, and of solutions, in order.
 
     Args:
         root: the course's folder.
@@ -49,7 +50,8 @@ def sources(root: Path = ROOT, names: Iterable[str] = ()) -> list[Path]:
     everything = [
         source
         for folder in ("lessons", "solutions")
-        for source in sorted((root / folder).glob("[0-9]*.py"))
+        for source in sorted((root / folder).glob("*.py"))
+        if source.stem == WHAT_HOLDS or source.name[:1].isdecimal()
     ]
     chosen = set()
     for name in names:
@@ -63,7 +65,7 @@ def sources(root: Path = ROOT, names: Iterable[str] = ()) -> list[Path]:
 
 def _fits(source: Path, name: str, root: Path) -> bool:
     if name.isdecimal():
-        return int(source.name.split("_")[0]) == int(name)
+        return source.name.split("_")[0] == name.zfill(2)
     return name in (source.stem, source.name, source.relative_to(root).as_posix())
 
 

@@ -22,7 +22,7 @@ WORKSPACE = "default-37a8.jupyterlab-workspace"
 # course adds. Saving a lesson's notebook writes its .py, so a learner need not see that one.
 NOT_LISTED = (
     *("__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*~"),
-    *("*.egg-info", "[0-9][0-9]_*.py"),
+    *("*.egg-info", "[0-9][0-9]_*.py", "what_holds.py"),
 )
 
 

@@ -51,6 +51,9 @@ FOLDED_SECTION = "## If you come from the tutorial"
 ASIDE = "### Going further: "
 """How the heading of a part that a learner may skip begins. What follows its cell is folded."""
 
+WHAT_HOLDS = "what_holds"
+"""The notebook beside the lessons that measures what their sources say. It is no lesson."""
+
 HIDDEN_CODE = "hide-input"
 """The tag of a cell that sets up or checks: its code is collapsed, in the book too."""
 

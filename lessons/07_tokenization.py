@@ -55,7 +55,6 @@ from functools import cache, partial
 
 import torch
 from torch import Tensor
-from transformers import BartConfig
 
 from ehr_course import (
     CodeTokenizer, InputError, NoteTokenizer, icd9, make_cohort,
@@ -1097,55 +1096,7 @@ else:
 # The patients of this lesson came ready-made. A hospital has tables, with
 # dates, duplicates and mistakes in them.
 # [Lesson 08](08_data_loading.ipynb) turns such tables into patients.
-
-# %% [markdown]
-# ## If you come from the tutorial
 #
-# **The special ids and BART's.** The tutorial says that ids 0 to 2 "match
-# BART conventions". The configuration of the published BART answers that.
-
-# %% tags=["claim:1"]
-bart = BartConfig()
-ours = {"bos": 1, "pad": 0, "eos": 2, "mask": 6}
-barts = {
-    "bos": bart.bos_token_id,
-    "pad": bart.pad_token_id,
-    "eos": bart.eos_token_id,
-    "mask": bart.vocab_size - 1,  # the last of the published vocabulary
-}
-for name in ours:
-    print(f"{name:>5}  ours {ours[name]}  BART {barts[name]}")
-agree = [name for name in ours if ours[name] == barts[name]]
-assert agree == ["eos"]
-
-# %% [markdown]
-# Only `<EOS>` agrees. If you build a BART with this vocabulary, set the
-# other ids in its configuration. With BART's defaults, our `<BOS>` (1) is
-# its padding, whose vector is never trained.
-#
-# **One convention.** The tutorial ends a sequence in `<END>` in one place
-# and in `<EOS>` in others, and a second document about the same system
-# numbers the special tokens differently. This is what a reader with the
-# second table makes of your patient.
-
-# %% tags=["claim:3"]
-second_table = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>",
-                4: "<v>", 5: "<\\v>"}
-for number in (1, 3, 4, 2):
-    print(f"{tokenizer.id_to_token(number):>6} is read as"
-          f" {second_table[number]}")
-assert second_table[3] == "<unk>" and second_table[4] == "<v>"
-
-every_id = Counter(i for r in train for i in tokenizer.encode(r))
-assert every_id[5] == 0
-assert all(tokenizer.encode(r)[-1] == 2 for r in train)
-
-# %% [markdown]
-# The start of a patient turns into padding, every `<v>` becomes unknown,
-# and the end of a visit becomes its beginning. The course keeps the seven
-# ids of the tutorial, the backslash of `<\v>` included, ends every patient
-# in `<EOS>`, and never writes `<END>`. The last two lines of the cell check
-# that for all training patients.
-#
-# **The offset.** The tutorial calls it "future-proof". The trap in this
-# lesson shows what happens to a model that has been saved.
+# If you know the tutorial that this lesson follows,
+# [What holds](../course/book/what_holds.md#07-tokenization)
+# says which of its claims hold.

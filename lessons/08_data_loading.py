@@ -1510,57 +1510,7 @@ print(f"{len(again)} patients came back, all equal: {equal}")
 # [Lesson 09](09_corruption.ipynb) damages these records on purpose, so
 # that a model can learn to repair them. `progress()` shows where you
 # stand.
-
-# %% [markdown]
-# ## If you come from the tutorial
 #
-# This lesson follows a chapter of a tutorial and corrects it where it does
-# not hold.
-#
-# **What it does.** It subtracts years to get the age. It sets ages above
-# 89 to 90, which is right, but does not mention the births that were
-# replaced. If a file is missing, it returns an empty list and an empty
-# vocabulary. It applies `astype(str)` to the column of codes after a
-# reader has guessed its type, takes `code[:3]` for the category, and
-# builds the vocabulary from all patients. One accompanying document splits
-# the rows at random, 80 to 10 to 10. Each of these is measured above, and
-# the categories here:
-
-# %% tags=["claim:9", "hide-input"]
-# count the categories both ways
-all_codes = {code for r in records for code in r.codes}
-categories = {icd9.category(code) for code in all_codes}
-by_three = {code[:3] for code in all_codes}
-print(f"{len(categories)} categories;", end=" ")
-print(f"cut to three characters: {len(by_three)}")
-lumped = {}
-for category_ in sorted(categories):
-    lumped.setdefault(category_[:3], []).append(category_)
-lumped = {k: v for k, v in lumped.items() if len(v) > 1}
-three, members = next(iter(lumped.items()))
-print(f"{three} then stands for {len(members)} categories, namely")
-for member in members:
-    title = f"{member} {icd9.title(member)}"
-    print(textwrap.indent(textwrap.fill(title, 70), "  "))
-assert len(by_three) < len(categories)
-assert all(three.startswith("E") for three in lumped)
-
-# %% [markdown]
-# **The patient in its example.** The tutorial prints a loaded patient:
-# subject 10006, male, 86, with two admissions of 3 and 2 codes. The demo is
-# public, so anyone can look.
-
-# %% tags=["claim:10"]
-claimed = ("M", 86, [3, 2])
-found = next((r for r in records if r.subject_id == 10006), None)
-if real and found is not None:
-    visit_sizes = [len(visit.codes) for visit in found.visits]
-    print(f"subject 10006: {found.sex}, {found.age}, {visit_sizes} codes")
-    assert (found.sex, found.age) == ("F", 70)
-    assert (found.sex, found.age, visit_sizes) != claimed
-else:
-    print("Not MIMIC-III: another hospital's 10006 is somebody else.")
-
-# %% [markdown]
-# In the MIMIC-III demo subject 10006 is a woman of 70. Set
-# `EHR_COURSE_DATA` to the demo's folder, and the cell asserts it.
+# If you know the tutorial that this lesson follows,
+# [What holds](../course/book/what_holds.md#08-data-loading)
+# says which of its claims hold.

@@ -1220,32 +1220,7 @@ check("09.6", leaks)
 # So far nobody asked what a batch costs. [Lesson 10](10_data_flow.ipynb)
 # follows a record into the batch: how to waste little, and how to damage each
 # patient differently in every pass over the data.
-
-# %% [markdown]
-# ## If you come from the tutorial
 #
-# **Span lengths.** The tutorial says that with mean 3 a span has the length
-# 1 in 5% of the draws and 5 or more in 34%. The first number is the share
-# of the draws of 0, before they become 1. We do not know where the second
-# one comes from.
-
-# %% tags=["claim:11"]
-one_exact = float(exact[0] + exact[1])
-five_exact = float(exact[5:].sum())
-one_drawn, five_drawn = (drawn == 1).mean(), (drawn >= 5).mean()
-print("before the clamp:", *(f"{p:.4f}" for p in exact[:5].tolist()))
-print("             tutorial  computed  drawn")
-print(f"1                0.05    {one_exact:.4f}  {one_drawn:.2f}")
-print(f"5 or more        0.34    {five_exact:.4f}  {five_drawn:.2f}")
-assert abs(one_drawn - one_exact) < 0.01 < abs(one_exact - 0.05)
-assert abs(five_drawn - five_exact) < 0.01 < abs(five_exact - 0.34)
-assert drawn.min() == 1
-
-# %% [markdown]
-# **The leak.** `MyDataset` prepares its batches as the tutorial does: the
-# labels are a copy of the input, after corruption.
-#
-# **Scoring only what is hidden.** Both shortcuts to the labels come from the
-# documents that this course follows. One makes the decoder input from labels
-# that are -100 off the span. The other marks
-# positions 3 and 4 of a target of 11 tokens by a mask over an input of 10.
+# If you know the tutorial that this lesson follows,
+# [What holds](../course/book/what_holds.md#09-corruption)
+# says which of its claims hold.

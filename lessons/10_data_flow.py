@@ -1291,16 +1291,7 @@ picture
 # Twice here the cost lay inside the model: it compares every place with all
 # others, and its layers keep gigabytes for `backward`. What do they compute?
 # [Lesson 11](11_model_architecture.ipynb) opens it.
-
-# %% [markdown]
-# ## If you come from the tutorial
 #
-# The tutorial pads every record to 512 places and has a vocabulary of
-# 6,992 tokens. This is what its batches of 32 records take.
-
-# %% tags=["hide-input"]
-# the bytes of a batch, and of its logits
-padded = batch_bytes(32, 512, 512)
-logits = logits_bytes(32, 512, 6_992)
-print(f"a batch: {padded:,} bytes, its logits: {logits:,} bytes")
-assert logits > 800 * padded
+# If you know the tutorial that this lesson follows,
+# [What holds](../course/book/what_holds.md#10-data-flow)
+# says which of its claims hold.

@@ -42,7 +42,6 @@ SEED = 0
 
 # %% tags=["hide-input"]
 # set-up: what this lesson uses
-import copy
 import math
 from collections.abc import Callable
 import numpy as np
@@ -51,15 +50,15 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, layer_norm, one_hot
 
 from ehr_course import (
-    AGE_SCALE, EMPTY_RECORD, SEXES, CategoricalPrompt, CodeTokenizer,
-    Corruption, FourierPrompt, NumericalPrompt, PromptBart,
-    PromptBartConfig, RecordDataset, choose_patients, icd9,
-    impossible_share, load_checkpoint, next_token_probabilities,
-    real_data, split_by_patient, train,
+    AGE_SCALE, EMPTY_RECORD, SEXES, CodeTokenizer, Corruption,
+    FourierPrompt, NumericalPrompt, PromptBart, PromptBartConfig,
+    RecordDataset, choose_patients, icd9, impossible_share,
+    load_checkpoint, next_token_probabilities, real_data,
+    split_by_patient, train,
 )
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.prompt_to_try import tried_out
-from ehr_course.plots.charts import blank_chart, draw_bars
+from ehr_course.plots.charts import blank_chart
 from ehr_course.plots.diagrams import draw_flow, draw_strips
 from ehr_course.plots.style import chapter_of
 from ehr_course.widgets.prompt import prompt_explorer
@@ -1151,202 +1150,7 @@ check("12.7", whose_prompt)
 # Now ask the model to guess age and sex from what it has written. How would you
 # know that it did not simply read its own prompt?
 # [Lesson 13](13_multi_task_learning.ipynb) asks exactly that.
-
-# %% [markdown]
-# ## If you come from the tutorial
 #
-# What the tutorial says, measured.
-
-# %% [markdown]
-# **How many parameters?** The tutorial gives the numerical part 98,560 and the
-# categorical one 98,688; another document of the same system says 98,816. The
-# tutorial is right.
-
-# %% tags=["claim:25"]
-# the parameters of both prompts
-age_prompt = NumericalPrompt(1, 768)
-sex_prompt = CategoricalPrompt([2], 768)
-counts = [
-    sum(parameter.numel() for parameter in part.parameters())
-    for part in (age_prompt, sex_prompt)
-]
-for name, count in zip(("age", "sex"), counts, strict=True):
-    print(f"{name}: {count:,}")
-print(f"one side: {sum(counts):,}, both: {2 * sum(counts):,}")
-assert counts[0] == 128 + 128 + 128 * 768 == 98_560
-assert counts[1] == 2 * 128 + 128 + 128 * 768 == 98_688
-assert 2 * sum(counts) == 394_496
-
-# %% [markdown]
-# The bias of the categorical part is not needed: take any vector off the rows
-# of a feature and add it to the bias, and every prompt is as before. It costs
-# 128 parameters. The tutorial prints the projection's shape the other way
-# round, and it concatenates prompts where other documents of the same system
-# sum them up: `prompt_combination="concat"` or `"sum"`.
-#
-# **Does the age enter as 65.0?** The tutorial shows it so. Here are the length
-# of the prompt of 65, in average tokens, and the cosine of the prompts of 20 and
-# 80 after the layer norm, with first weights as PyTorch and as BART draw them.
-
-# %% tags=["hide-input", "claim:26"]
-# lengths, and cosines after a layer norm
-tokens = nn.init.normal_(torch.empty(1000, 768), std=0.02)
-times, alike = {}, {}
-for scale in (1.0, 90.0):
-    for whose, std in (("PyTorch", None), ("BART", 0.02)):
-        of_65, of_20, of_80 = prompts_of([65.0, 20.0, 80.0], scale, std)
-        length = (of_65.norm() / tokens.norm(dim=1).mean()).item()
-        seen = layer_norm(torch.stack([of_20, of_80]), (768,))
-        times[scale, whose] = length
-        alike[scale, whose] = cosine_similarity(*seen, dim=0).item()
-        print(f"age / {scale:2.0f}, {whose:7}:", end=" ")
-        print(f"{length:6.1f} tokens long,", end=" ")
-        print(f"{alike[scale, whose]:.4f} alike")
-assert all(times[1.0, whose] > 50 for whose in ("PyTorch", "BART"))
-assert all(times[90.0, whose] < 10 for whose in ("PyTorch", "BART"))
-assert alike[1.0, "PyTorch"] > 0.99 and alike[90.0, "PyTorch"] < 0.95
-
-# %% [markdown]
-# An unscaled 65 is as long as many tokens, and 20 and 80 look alike. A training
-# can undo both.
-#
-# **Do separate tables collide?** The tutorial says so. Put the same numbers
-# into two tables and into one, and look up all twelve kinds of patients.
-
-# %% tags=["claim:24"]
-generator = torch.Generator().manual_seed(SEED)
-of_sex = torch.randn(2, 4, generator=generator)
-of_insurance = torch.randn(6, 4, generator=generator)
-table = torch.cat([of_sex, of_insurance])  # (8, 4)
-x_cat = torch.cartesian_prod(torch.arange(2), torch.arange(6))
-separate = torch.stack([of_sex[x_cat[:, 0]], of_insurance[x_cat[:, 1]]], 1)
-with_offsets = table[x_cat + torch.tensor([0, 2])]
-without_offsets = table[x_cat]  # (12, 2, 4)
-print("separate tables and offsets agree:", separate.equal(with_offsets))
-ways = (separate, with_offsets, without_offsets)
-used = [len(rows.flatten(0, 1).unique(dim=0)) for rows in ways]
-names = "two tables", "one with offsets", "one without"
-for name, count in zip(names, used, strict=True):
-    print(f"{name:16} {count} different vectors for 8 categories")
-assert separate.equal(with_offsets) and used == [8, 8, 6]
-
-# %% [markdown]
-# Two tables agree bit for bit with one with offsets. Only one without collides.
-#
-# **Are two prompts needed?** The tutorial gives each prompt a task of its own:
-# the encoder's finds what matters in the record, the decoder's writes what
-# fits age and sex. Train a straight line, divided by 90, on each side alone.
-
-# %% tags=["claim:50", "nbval-ignore-output"]
-both = {f"both prompts ({line})": shares[line]}
-for side, missing in (("encoder", "decoder"), ("decoder", "encoder")):
-    alone = small_model(**{f"prompt_{missing}": False})
-    assert getattr(alone, f"{missing}_prompt") is None
-    impossible(f"{side} alone", trained(alone))
-    own, other = both[f"{side} alone"] = shares[f"{side} alone"]
-    assert real or own < 0.7 * other
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# draw the three models
-whose = "for the patient asked for", "for another one"
-draw_bars(
-    {name: dict(zip(whose, of, strict=True)) for name, of in both.items()},
-    "Does each of these models follow age and sex?",
-    "The share of the codes it writes that age or sex rules out.",
-    inner="key", form="{:.1%}", warn=["for another one"],
-)  # fmt: skip
-
-# %% [markdown]
-# Either prompt alone makes the samples follow age and sex. Which of the three
-# is best, one training of each does not decide. (With `EHR_COURSE_DATA`, the
-# roughly hundred adults show little, since age and sex rule out almost none of
-# their codes.)
-#
-# **Is the hidden width a bottleneck?** The tutorial says that
-# `nn.Linear(1, 768)` "doesn't work", that its gradient "can vanish", that 128
-# dimensions regularise, and that 32 would underfit and 512 overfit. From 1 to
-# 128 is an expansion. A width of 2 is enough to be any `nn.Linear(1, 768)`, and
-# the slope of either map is the same at every age, so the detour cannot cure a
-# gradient that vanishes.
-
-# %% tags=["hide-input"]
-# width 2 is enough to be any linear layer of the age
-any_linear = nn.Linear(1, 768).double()
-narrow = NumericalPrompt(1, 768, d_hidden=2).double()
-with torch.no_grad():
-    narrow.weight[:] = torch.tensor([[AGE_SCALE, 0.0]])
-    narrow.bias[:] = torch.tensor([[0.0, 1.0]])
-    both = [any_linear.weight[:, 0], any_linear.bias]
-    narrow.project.weight[:] = torch.stack(both, dim=1)  # (768, 2)
-    equal = torch.allclose(narrow(every_age)[:, 0], any_linear(every_age))
-print("width 2 equals it at every age:", equal)
-assert equal
-
-# %% [markdown]
-# What remains is training. Take a task small enough to be trained to the end:
-# predict three noisy numbers from the age of 60 people. Train the direct map and
-# four widths with one optimizer and learning rate, and the direct map again with
-# ten times the rate. Least squares gives the smallest loss of a straight line.
-
-# %% tags=["hide-input"]
-# set-up: a task of three noisy numbers, and a training
-generator = torch.Generator().manual_seed(SEED)
-
-
-def three_numbers(years):  # (n, 1) -> (n, 3)
-    parts = [years / 90, (years > 50).float(), torch.sin(years / 9)]
-    return torch.cat(parts, dim=1)
-
-
-years = torch.randint(0, 91, (60, 1), generator=generator).float()
-noise = torch.randn(60, 3, generator=generator)
-wanted = three_numbers(years) + 0.3 * noise
-new_years = torch.arange(91.0)[:, None]
-
-
-def loss_on(module, ages, values):
-    return (module(ages / 90)[:, 0] - values).square().mean()
-
-
-def fit(module, rate=0.03):
-    optimizer = torch.optim.Adam(module.parameters(), lr=rate)
-    losses = []
-    for _ in range(500):
-        loss = loss_on(module, years, wanted)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    tested = loss_on(module, new_years, three_numbers(new_years))
-    return losses[20], losses[-1], tested.item()
-
-
-torch.manual_seed(SEED)
-direct = nn.Sequential(nn.Unflatten(1, (1, 1)), nn.Linear(1, 3))
-results = {"direct, rate x 10": fit(copy.deepcopy(direct), rate=0.3)}
-results["direct"] = fit(direct)
-for width in (2, 32, 128, 512):
-    module = NumericalPrompt(1, 3, d_hidden=width, scales=[1])
-    results[f"width {width}"] = fit(module)
-
-# %% tags=["claim:23"]
-# after 20 steps, in the end, and on new ages
-ones = torch.cat([years / 90, torch.ones(60, 1)], dim=1)
-line = torch.linalg.lstsq(ones, wanted).solution
-best = (ones @ line - wanted).square().mean().item()
-print(" " * 18, "after 20 steps   in the end   on new ages")
-for name, (early, late, tested) in results.items():
-    print(f"{name:>18} {early:14.3f} {late:12.2f} {tested:13.3f}")
-print(f"{'least squares':>18} {best:27.3f}")
-ends = torch.tensor(list(results.values()))[:, 1:]
-assert torch.allclose(ends[:, 0], torch.tensor(best), rtol=0.01)
-assert torch.allclose(ends[:, 1], ends[0, 1], rtol=0.02)
-assert results["width 128"][0] < results["direct"][0]
-assert results["direct, rate x 10"][0] < results["direct"][0]
-
-# %% [markdown]
-# In the end every width has the loss of the best straight line, on new ages
-# too: none underfits, none overfits. A width of 128 is only ahead of the direct
-# map after 20 steps, probably because one step moves many parameters at once;
-# ten times the rate does much the same for the direct map. How a prompt trains
-# inside a large model, this does not show.
+# If you know the tutorial that this lesson follows,
+# [What holds](../course/book/what_holds.md#12-conditional-prompt)
+# says which of its claims hold.

@@ -48,7 +48,6 @@ SEED = 0
 import random
 import statistics
 from collections.abc import Callable
-from itertools import pairwise
 from types import SimpleNamespace
 
 import polars as pl
@@ -57,17 +56,15 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ehr_course import (
-    AGE_BRACKETS, CodeTokenizer, Corruption, LossTerm, PromptBart,
-    PromptBartConfig, RecordDataset, SequenceAge, TokenAge, TokenSex,
-    age_bracket, checkpoint_folder, choose_patients, classification_loss,
-    codes_read, icd9, impossible_share, last_real, real_data,
-    split_by_patient, system_of, train,
+    AGE_BRACKETS, CodeTokenizer, Corruption, PromptBart,
+    PromptBartConfig, RecordDataset, TokenSex, age_bracket,
+    checkpoint_folder, choose_patients, classification_loss, icd9,
+    impossible_share, last_real, real_data, split_by_patient, system_of,
+    train,
 )
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.catalogue import find_exercise
-from ehr_course.plots.charts import (
-    blank_chart, draw_bars, draw_heat, draw_lines,
-)
+from ehr_course.plots.charts import blank_chart, draw_heat, draw_lines
 from ehr_course.plots.diagrams import draw_flow, draw_strips
 from ehr_course.widgets.auxiliary_weights import (
     runs_of,
@@ -1103,151 +1100,7 @@ assert real or by_chance > 3 * without["impossible_mean"]
 # The total loss now has three parts, each with a weight and a count of its own.
 # [Lesson 14](14_loss_functions.ipynb) takes the losses apart: what is
 # summed, what is divided by what, and which of them has a gradient at all.
-
-# %% [markdown]
-# ## If you come from the tutorial
 #
-# Its heads, its weights and its rules, measured.
-
-# %% [markdown]
-# **Three heads.** Three documents describe the system, with three heads of
-# the age. The first reads `hidden[:, -1]` and answers with a number
-# (squared error, weight 0.001, in years). The second answers at each token
-# with one of six brackets, which this lesson uses; it ends the last one at
-# 90, upper end excluded, and scores padding in the losses of its heads,
-# though not in that of the language model. The third has brackets with
-# other bounds, and bounds decide what an accuracy means:
-
-# %% tags=["hide-input"]
-# the brackets with both bounds, and what the largest of them is worth
-every_age = torch.tensor([float(record.age) for record in cohort])
-other_bounds = (2, 12, 18, 40, 65)
-largest = [
-    torch.bucketize(every_age, torch.tensor(bounds).float(), right=True)
-    .bincount()
-    .max()
-    for bounds in (AGE_BRACKETS, other_bounds)
-]
-assert (every_age == 90).any() and every_age.max() == 90
-assert real or abs(largest[0] - largest[1]) > 0.03 * len(cohort)
-
-
-# %% tags=["hide-input"]
-# picture: what always naming the largest bracket is worth
-def shares_of(bounds):
-    edges = [0, *bounds, 91]
-    found = {}
-    for first, end in pairwise(edges):
-        here = (every_age >= first) & (every_age < end)
-        found[f"{first} to {end - 1}"] = here.float().mean().item()
-    return found
-
-
-draw_bars(
-    {"ours": shares_of(AGE_BRACKETS), "others": shares_of(other_bounds)},
-    "How often is it right to always name the largest bracket?",
-    "The share of patients in each bracket of ages, in years.",
-    form="{:.0%}",
-)
-
-
-# %% [markdown]
-# **One answer per record, or one at each token?** Train both of the first
-# two heads, `SequenceAge` and `TokenAge`, on the mean of the embeddings, and
-# ask for years at the end of each record. The brackets answer with their
-# mean ages, weighted by probability.
-
-# %% tags=["hide-input"]
-# set-up: a reader of codes with either head
-class CodeReader(nn.Module):
-    def __init__(self, kind, d_model=64):
-        super().__init__()
-        self.embed = nn.Embedding(len(tokenizer), d_model)
-        self.head = kind(d_model, d_hidden=32)
-
-    def answers(self, ids, real):
-        states = codes_read(self.embed(ids))  # (batch, length, d_model)
-        return self.head(states, real)
-
-    def forward(self, decoder_input_ids, labels, x_num, **rest):
-        real = labels != -100
-        answers = self.answers(decoder_input_ids, real)
-        loss = self.head.loss(answers, real, x_num[:, 0])
-        term = LossTerm("age", *loss, per=self.head.per)
-        return SimpleNamespace(terms=(term,))
-
-
-groups = age_bracket(of_learned)
-means = torch.tensor(  # 50 for a bracket without patients
-    [of_learned[groups == k].mean().nan_to_num(50.0) for k in range(6)]
-)
-largest = means[groups.bincount().argmax()].item()
-guesses = {
-    "always the mean age": torch.full_like(years, mean),
-    "the largest bracket": torch.full_like(years, largest),
-}
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# train both
-for kind in (SequenceAge, TokenAge):
-    torch.manual_seed(SEED)
-    reader = CodeReader(kind)
-    data = dataset(learned_from, p_empty=0.5)
-    train(reader, data, steps=200, lr=1e-2, seed=SEED)
-    with torch.no_grad():
-        answers = reader.eval().answers(ids, scored)
-    if kind is TokenAge:
-        last = last_real(answers, scored)  # (batch, 6)
-        guesses[kind.__name__] = last.softmax(-1) @ means
-    else:
-        guesses[kind.__name__] = 90 * answers  # (batch,)
-
-# %% tags=["claim:27", "nbval-ignore-output"]
-errors = {}
-for name, guess in guesses.items():
-    errors[name] = (guess - years).abs().mean().item()
-    right = (age_bracket(guess) == age_bracket(years)).float().mean()
-    print(f"{name:20} off by {errors[name]:4.1f} years", end="")
-    print(f", right bracket {right:.0%}")
-one, other = errors["SequenceAge"], errors["TokenAge"]
-baseline = errors["always the mean age"]
-assert real or (max(one, other) < 11 and baseline > 20)
-assert real or abs(one - other) < 3
-
-# %% [markdown]
-# Both read the age off the codes to within some eight years, and name the
-# right bracket far more often than an answer that reads nothing. Which of
-# them is better, one training each cannot say.
-#
-# **Weights.** The tutorial tells of versions. In the first, with weights
-# 0.3 (age) and 0.2 (sex), 99% of the records were medically valid, and
-# their coherence was poor. In the last, with 0.001 and 0.001, both were in
-# balance. In the sweep above, 0.3 and 0.2 buy no validity, and the
-# frequencies of codes stay as they are. What is in balance at 0.001 is, as
-# far as the sweep can see, a model without heads.
-#
-# **Validity.** It is what some rules say. One of these rules looks for
-# atrial fibrillation under 42979. Look it up, with the right code and three
-# more that the rules name, and count the patients who have them.
-
-# %% tags=["claim:30"]
-names = {
-    "42979": "certain sequelae of myocardial infarction",
-    "42731": "atrial fibrillation",
-    "7461": "tricuspid atresia",
-    "7454": "ventricular septal defect",
-    "2749": "gout",
-}
-have = {code: sum(code in r.codes for r in cohort) for code in names}
-for code, name in names.items():
-    print(f"{icd9.dotted(code):6} {icd9.title(code)[:44]}", end="")
-    print(f" ({have[code]} patients)")
-    assert icd9.title(code).lower().startswith(name)
-assert have["42979"] < have["42731"] / 10
-
-# %% [markdown]
-# 427.31 is atrial fibrillation; 429.79 is something else, and in this
-# cohort nobody has it. A rule about a code that nobody has is
-# never broken: the validity that it reports is 100%, and means nothing. In
-# this course, "impossible" means ruled out by age or sex, by the table of
-# `icd9.who_can_have`, which gives a reason and a source for every row.
+# If you know the tutorial that this lesson follows,
+# [What holds](../course/book/what_holds.md#13-multi-task-learning)
+# says which of its claims hold.

@@ -44,7 +44,6 @@ SEED = 0
 # %% tags=["hide-input"]
 # set-up: what this lesson uses
 import math
-import warnings
 from collections.abc import Callable
 from difflib import SequenceMatcher
 from itertools import pairwise
@@ -53,17 +52,16 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.spatial.distance import jensenshannon
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ehr_course import (
-    EMPTY_RECORD, NOT_SCORED, SEXES, CodeTokenizer, Corruption, LossTerm,
-    PatientProfile, PromptBart, PromptBartConfig, RecordDataset,
-    choose_patients, co_occurrence_penalty, contributions,
-    generate_patients, language_model_loss, load_checkpoint, loss_counts,
-    make_cohort, measure_terms, never_together, real_data,
-    split_by_patient, train, weighted_total,
+    NOT_SCORED, CodeTokenizer, Corruption, LossTerm, PatientProfile,
+    PromptBart, PromptBartConfig, RecordDataset, choose_patients,
+    co_occurrence_penalty, contributions, generate_patients,
+    language_model_loss, load_checkpoint, loss_counts, make_cohort,
+    measure_terms, never_together, real_data, split_by_patient, train,
+    weighted_total,
 )
 from ehr_course.exercises import check, hint, progress
 from ehr_course.plots.charts import blank_chart, draw_bars
@@ -1162,165 +1160,7 @@ check("14.6", what_it_computes)
 # should each step go, and what becomes of a small gradient in numbers of
 # 16 bits? [Lesson 15](15_training_loop.ipynb) builds the loop that takes the
 # steps.
-
-# %% [markdown]
-# ## If you come from the tutorial
 #
-# What the tutorial and the documents like it say of losses, repeated codes
-# and distances, measured.
-
-# %% [markdown]
-# **Weights.** The tutorial weighs both heads with 0.001 and the co-occurrence
-# penalty, which it computes from `input_ids`, with 0.05. At these weights the
-# three terms are next to nothing, in the loss and in the gradient. One chapter
-# takes the squared error of the age in years, another a cross-entropy over six
-# brackets, both with 0.001.
-#
-# **A module is not a loss.** In the chapter on the model, the loss is
-# `CrossEntropyLoss(logits, labels)`, and that of the age is
-# `MSELoss(age_pred, 65.0)`. These names are classes, and their parentheses
-# take options. The first raises, for it takes both tensors for options. The
-# second returns a module, and the error comes later, where a weight is
-# multiplied with it. Make the module first and call it, or use the function
-# `cross_entropy`.
-
-# %% tags=["hide-input"]
-# what these two lines do
-flat = logits.flatten(0, 1), labels.flatten()
-with warnings.catch_warnings():  # torch warns that the options are old
-    warnings.simplefilter("ignore")
-    made = nn.MSELoss(torch.tensor([[64.0]]), 65.0)
-    try:
-        nn.CrossEntropyLoss(*flat)
-    except RuntimeError as error:
-        print("CrossEntropyLoss(logits, labels):", error)
-print("MSELoss(age_pred, 65.0):", made)
-try:
-    0.001 * made
-except TypeError as error:
-    print("0.001 * that:", error)
-right = nn.CrossEntropyLoss()(*flat)
-print(f"CrossEntropyLoss()(logits, labels): {right:.3f}")
-assert isinstance(made, nn.Module) and not hasattr(made, "backward")
-assert torch.isclose(right, losses[scored].mean())
-
-
-# %% [markdown]
-# **No code twice.** A penalty changes what is probable; to rule
-# something out, do it while the model writes. Another document of the
-# system says that with `no_repeat_ngram_size=1`, an option of `generate` of
-# transformers, no code comes twice. Here it is, with the course's trained
-# model, for the age and sex of 64 new patients.
-
-# %% tags=["hide-input"]
-# set-up: write a record for each of the new patients
-def written_by(model, **options):
-    torch.manual_seed(SEED)
-    return model.generate(
-        torch.tensor([EMPTY_RECORD] * len(people)),
-        x_num=torch.tensor([[float(record.age)] for record in people]),
-        x_cat=torch.tensor([[SEXES.index(r.sex)] for r in people]),
-        do_sample=True,
-        top_k=0,
-        max_new_tokens=80,
-        **options,
-    )  # (batch, length)
-
-
-def twice_in_a_visit(ids):
-    return any(len(set(v)) < len(v) for v in known.decode(ids))
-
-
-# %% tags=["claim:33", "nbval-ignore-output"]
-# what the option forbids
-shares = {}
-for name, option in (("free", {}), ("1", {"no_repeat_ngram_size": 1})):
-    ids = written_by(loaded.model, **option)
-    more = (ids == known.visit_start_id).sum(1) > 1
-    ended = (ids[:, 1:] == known.eos_id).any(1)
-    twice = torch.tensor([twice_in_a_visit(row.tolist()) for row in ids])
-    shares[name] = [x.float().mean().item() for x in (more, ended, twice)]
-    print(f"{name:4}: a second <v> {shares[name][0]:.0%},", end=" ")
-    print(f"ended {shares[name][1]:.0%},", end=" ")
-    print(f"a code twice in a visit {shares[name][2]:.0%}")
-again = [
-    len(set(record.codes)) < len(record.codes)  # no visit has one twice
-    for record in make_cohort(1_000, seed=SEED)
-    if len(record.visits) > 1
-]
-print(f"patients of several visits, a code in two: {np.mean(again):.0%}")
-assert shares["free"][0] > 0.15 and shares["free"][1] > 0.9
-assert shares["1"] == [0, 0, 0] and np.mean(again) > 0.3
-
-# %% [markdown]
-# It stops repeated codes, and with them every second `<v>`: no patient has
-# two visits. It also stops the end. BART's decoder starts with `<EOS>`, which
-# counts as written, so no record ends before the limit. And a code in two
-# visits is no fault: chronic diseases come back. What should be forbidden is a
-# code that stands twice in *one visit*. `generate_patients` knows the grammar
-# of a record. It sets the logits of everything that cannot come next to minus
-# infinity.
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# the course's own way: no visit has a code twice
-wanted = [PatientProfile(record.age, record.sex) for record in people]
-written = generate_patients(
-    loaded.model, loaded.tokenizer, wanted, seed=SEED
-)
-several = np.mean([len(record.visits) > 1 for record in written])
-twice = [
-    len(set(visit.codes)) < len(visit.codes)
-    for record in written
-    for visit in record.visits
-]
-print(f"several visits: {several:.0%};", end=" ")
-print(f"visits with a code twice: {sum(twice)}")
-assert several > 0.15 and not any(twice)
-
-
-# %% [markdown]
-# **Is 0.6 much?** The same document says that heavy weights destroy coherence,
-# "JS divergence 0.6". The Jensen-Shannon divergence compares two distributions,
-# here how often each code is written and how often patients have it. It can be
-# given in nats or in bits, and SciPy's `jensenshannon` returns its square root,
-# the *distance*.
-
-# %% tags=["hide-input"]
-# set-up: the three numbers, and how often each code stands in records
-def three_numbers(p, q):
-    distance = jensenshannon(p, q)
-    return distance, distance**2, jensenshannon(p, q, base=2) ** 2
-
-
-def frequencies(records):
-    counts = np.zeros(len(known))
-    for record in records:
-        for code in record.codes:
-            if code in loaded.tokenizer.codes:
-                counts[known.code_to_id(code)] += 1
-    return counts / counts.sum()
-
-
-# %% tags=["claim:32", "nbval-ignore-output"]
-# one comparison, three numbers
-nothing_in_common = [1.0, 0.0], [0.0, 1.0]
-of_written = frequencies(written)
-of_patients = frequencies(make_cohort(1_000, seed=SEED + 100))
-print("                     distance  nats   bits")
-for name, (p, q) in {
-    "nothing in common": nothing_in_common,
-    "64 written, 1,000 not": (of_written, of_patients),
-}.items():
-    numbers = three_numbers(p, q)
-    print(f"{name:22}", "  ".join(f"{x:.3f}" for x in numbers))
-    assert np.isclose(numbers[0] ** 2, numbers[2] * math.log(2))
-largest = three_numbers(*nothing_in_common)
-assert np.allclose(largest, (math.sqrt(math.log(2)), math.log(2), 1))
-assert round(largest[0], 3) == 0.833
-
-# %% [markdown]
-# Two distributions without a common code have the distance 0.833, the
-# divergence 0.693 nats, or 1 bit. So 0.6 is nearly the most there is if it
-# means nats, and far from it if it means the distance or bits. Say which one
-# you report, and its largest value. (64 patients are few, and some of the
-# distance is chance.)
+# If you know the tutorial that this lesson follows,
+# [What holds](../course/book/what_holds.md#14-loss-functions)
+# says which of its claims hold.

@@ -44,7 +44,6 @@ SEED = 0
 
 # %% tags=["hide-input"]
 # set-up: libraries
-import copy
 import math
 from collections import Counter
 from difflib import SequenceMatcher
@@ -57,8 +56,8 @@ from torch import Tensor, nn
 
 from ehr_course import (
     NOT_SCORED, BeamSettings, NoteDataset, NotePair, PointerGenerator,
-    PointerGeneratorConfig, WordTokenizer, beam_search, coverage_loss,
-    drug_names, expand_beams, length_penalty, make_cohort, make_notes,
+    PointerGeneratorConfig, WordTokenizer, beam_search, drug_names,
+    expand_beams, length_penalty, make_cohort, make_notes,
     names_in, names_recovered, reorder_beams, repetition, rouge,
     summarize, train,
 )
@@ -1366,137 +1365,7 @@ assert all(one.named < 0.97 for one in brought["no word twice"])
 #
 # [Lesson 18](18_prefix_tuning.ipynb) takes a model that is already trained,
 # leaves its weights alone, and teaches it a task with a few numbers.
-
-# %% [markdown]
-# ## If you come from the tutorial
-
-# %% [markdown]
-# **The score.** The summariser's source note prints the formula for $lp$,
-# and the score as `log P / length_penalty^t`. The length would enter twice.
-# Then every longer summary has a score of nearly 0, the best there is,
-# however unlikely it is:
-
-# %% tags=["claim:36"]
-lengths = {5: -0.1, 20: -0.2, 40: -0.5}  # length: log P per token
-right, printed = {}, {}
-for n, each in lengths.items():
-    penalty = length_penalty(n, alpha=1.0)
-    right[n] = n * each / penalty
-    printed[n] = n * each / penalty**n
-    print(f"{n:2} tokens, log P {n * each:5.1f}", end=": ")
-    print(f"over lp {right[n]:6.3f}, over lp^t {printed[n]:.0e}")
-best_of = {"lp": max(right, key=right.get)}
-best_of["lp^t"] = max(printed, key=printed.get)
-print("length of the best:", best_of)
-assert best_of == {"lp": 5, "lp^t": 40}
-assert abs(printed[20]) < 1e-9
-
-# %% [markdown]
-# **How long?** The source note has three limits: 192 tokens for a training
-# summary, 256 for decoding, 384 in the loop that writes. None of them is the
-# model's:
-
-# %% tags=["claim:37"]
-words = " ".join(["biotin"] * 300)
-cut = NoteDataset([NotePair("biotin", words)], tokenizer)
-labels = cut.batch([0])["labels"][0]
-print("a summary of 300 words: labels", tuple(labels.shape), end=", ")
-print("with </s>:", tokenizer.eos_id in labels.tolist())
-source_note = BeamSettings.of_the_source()
-print("decoding:", source_note.min_length, "to", source_note.max_length)
-endless = search(shortest=400, longest=400)
-on_and_on = write(plain, long[:1], endless)[0]
-print("written, if it must go on:", len(on_and_on.ids), "tokens")
-assert len(labels) == PointerGeneratorConfig().max_target - 1 == 191
-assert tokenizer.eos_id not in labels.tolist()
-assert source_note.max_length == 256 and len(on_and_on.ids) == 400
-
-
-# %% [markdown]
-# 192 is where training data is cut: 191 labels, since `<s>` is no label, and
-# no `</s>` in a summary that is cut. The model is a loop without positions and
-# writes as long as the search lets it.
 #
-# **Padding.** The source note takes `.sum(dim=2).mean()` over all steps. That
-# mean changes with the padding. And a high loss is not always a fault: to say a
-# word again, a summary must go back.
-
-# %% tags=["hide-input"]
-# the same batch, and the same batch with twice the width
-def mean_losses(batch):
-    inputs = {key: batch[key] for key in batch if key != "labels"}
-    with torch.no_grad():
-        attention = plain(**inputs).log_attention.exp()
-    every_step = torch.ones_like(batch["labels"], dtype=torch.bool)
-    masks = every_step, batch["labels"] != NOT_SCORED
-    found = (coverage_loss(attention, mask) for mask in masks)
-    return [(total / count).item() for total, count in found]
-
-
-batch = learning.batch(range(8))
-width = batch["labels"].shape[1]
-wider = batch | {
-    "decoder_input_ids": nn.functional.pad(
-        batch["decoder_input_ids"], (0, width), value=tokenizer.pad_id
-    ),
-    "labels": nn.functional.pad(batch["labels"], (0, width), value=-100),
-}
-
-# %% tags=["claim:38", "nbval-ignore-output"]
-as_it_is, padded = mean_losses(batch), mean_losses(wider)
-print(f"mean of all steps:    {as_it_is[0]:.2f}, padded {padded[0]:.2f}")
-print(f"mean of scored steps: {as_it_is[1]:.2f}, padded {padded[1]:.2f}")
-assert abs(padded[0] - as_it_is[0]) > 0.1
-assert abs(padded[1] - as_it_is[1]) < 1e-5
-
-note, summary = ["fever", "cough"], ["fever", "cough", "fever"]
-looks_right = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]])
-total, count = coverage_loss(looks_right, torch.ones(1, 3).bool())
-print(f"right attention for {summary}: {total:.0f} in {count} steps")
-assert total == 1.0
-
-
-# %% [markdown]
-# **Four equal beams.** The source note starts "with 4 hypotheses, all `<BOS>`".
-# Follow these for six steps, and beside them four of which three start at minus
-# infinity.
-
-# %% tags=["hide-input"]
-# one step, as the library and most others take it
-def any_step(log_probs, scores):
-    totals = scores[..., None] + log_probs  # (1, beams, vocabulary)
-    scores, places = totals.flatten(1).topk(scores.shape[1])
-    n = log_probs.shape[-1]
-    return scores, places // n, places % n
-
-
-# %% tags=["claim:46", "nbval-ignore-output"]
-inf = math.inf
-equal, _ = follow(plain, long[0], [0.0, 0.0, 0.0, 0.0], 6, any_step)
-one, _ = follow(plain, long[0], [0.0, -inf, -inf, -inf], 6, any_step)
-for name, some in (("four equal", equal), ("one, 3 at -inf", one)):
-    print(f"{name}: {len(set(some))} different beginnings")
-    print("   ", "\n    ".join(some))
-assert len(set(equal)) == 1 and len(set(one)) == 4
-
-# %% [markdown]
-# **Switched on late.** The source note trains without coverage first and adds
-# it when the model is stable. If $W_u$ begins at 0, that leaves the model as
-# it was. On these lists it then stays small:
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# switch coverage on in a trained model
-late = copy.deepcopy(plain).eval()
-inputs = {key: batch[key] for key in batch if key != "labels"}
-with torch.no_grad():
-    before = late(**inputs).log_probs
-    late.add_coverage(weight=1.0)
-    after = late(**inputs).log_probs
-assert torch.allclose(before.exp(), after.exp(), atol=1e-5)
-options = {"lr": 3e-3, "warmup_steps": 5, "max_grad_norm": 2.0}
-train(late, learning, steps=40, seed=SEED, progress=False, **options)
-moved = late.decoder.attention.cover.abs().mean().item()
-print(f"W_u: 0 at first, {moved:.2f} on average 40 steps later")
-exact = measure(late, short).exact
-print(f"lists of 4 to 6 drugs: {exact:.0%} exact")
-assert moved < 0.5 and exact > 0.8
+# If you know the document that this lesson follows,
+# [What holds](../course/book/what_holds.md#17-coverage-and-beam-search)
+# says which of its claims hold.

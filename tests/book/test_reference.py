@@ -39,7 +39,7 @@ def imported_by_lessons() -> set[str]:
     known = all_modules()
     homes = home_of_public_names()
     found = set()
-    for source in sorted((ROOT / "lessons").glob("[0-9]*.py")):
+    for source in sorted((ROOT / "lessons").glob("*.py")):
         for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ehr_course"):
                 package = (node.module or "").removeprefix("ehr_course").lstrip(".")

@@ -12,7 +12,6 @@ from nbformat import NotebookNode
 
 from course import reference
 from course.bookmaker import make_book
-from course.syllabus import load_syllabus
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,14 +32,14 @@ def short_book(
     """
     shutil.copytree(ROOT / "course", root / "course")
     (root / "lessons").mkdir()
-    for lesson in load_syllabus():
-        notebook = nbformat.read(ROOT / "lessons" / f"{lesson.name}.ipynb", as_version=4)
+    for file in (ROOT / "lessons").glob("*.ipynb"):
+        notebook = nbformat.read(file, as_version=4)
         title, *others = notebook.cells
         claims = [c for c in others if any(t[:6] == "claim:" for t in c.metadata.get("tags", []))]
         for cell in claims:
             cell.outputs = []
-        notebook.cells = [title, *chosen(lesson.number, others), *claims]
-        nbformat.write(notebook, root / "lessons" / f"{lesson.name}.ipynb")
+        notebook.cells = [title, *chosen(file.name[:2], others), *claims]
+        nbformat.write(notebook, root / "lessons" / file.name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reference, "ROOMS", reference.ROOMS[:1])
         return make_book(root, root / "build").parent

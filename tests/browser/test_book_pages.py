@@ -88,10 +88,10 @@ def test_what_goes_further_is_folded_up_to_the_next_heading(at_a_desk, lesson_pa
 
 
 def test_a_link_to_a_claim_opens_what_hides_it(at_a_desk, lesson_page):
-    at_a_desk.goto(f"{lesson_page}#claim-3")
+    at_a_desk.goto(f"{lesson_page}#claim-2")
     last = "[...document.querySelectorAll('details.folded-section')].at(-1)"
     at_a_desk.wait_for_function(f"() => {last}.open")
-    cell = at_a_desk.locator("[class*='tag_claim:3']").first
+    cell = at_a_desk.locator("[class*='tag_claim:2']").first
     assert cell.is_visible()
     assert 0 <= cell.bounding_box()["y"] < DESK["height"]
 

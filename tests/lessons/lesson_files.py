@@ -11,6 +11,7 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = sorted((ROOT / "lessons").glob("[0-9]*.py"))
+WHAT_HOLDS = ROOT / "lessons" / "what_holds.py"  # a reference beside the lessons
 SOLUTIONS = sorted((ROOT / "solutions").glob("[0-9]*.py"))
 
 if not LESSONS:

@@ -10,6 +10,7 @@ from lesson_files import (
     LESSONS,
     ROOT,
     SOLUTIONS,
+    WHAT_HOLDS,
     name,
     number,
     read_source,
@@ -20,7 +21,8 @@ from lesson_files import (
 from course.build import COURSE_MAP, COURSE_MAP_LESSON, course_map
 from course.notebook import as_saved, cell_metadata
 
-each_pair = pytest.mark.parametrize("source", LESSONS + SOLUTIONS, ids=name)
+PAIRS = [*LESSONS, WHAT_HOLDS, *SOLUTIONS]
+each_pair = pytest.mark.parametrize("source", PAIRS, ids=name)
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -47,14 +49,14 @@ def test_every_lesson_has_a_solution_of_the_same_name():
 @pytest.mark.parametrize("folder", ["lessons", "solutions"])
 def test_every_notebook_has_a_source(folder):
     notebooks = {path.stem for path in (ROOT / folder).glob("*.ipynb")}
-    assert notebooks == {path.stem for path in (ROOT / folder).glob("[0-9]*.py")}
+    assert notebooks == {path.stem for path in PAIRS if path.parent.name == folder}
 
 
 @each_pair
 def test_source_and_notebook_have_the_same_cells(source):
     written = [(c.cell_type, c.source, tags(c)) for c in read_source(source).cells]
     stored = [(c.cell_type, c.source, tags(c)) for c in read_stored(source).cells]
-    assert stored == written, f"run: python3 -m course build {number(source)}"
+    assert stored == written, f"run: python3 -m course build {source.stem}"
 
 
 @each_pair

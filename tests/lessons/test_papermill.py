@@ -1,12 +1,12 @@
-"""papermill finds each lesson's parameters."""
+"""papermill finds the parameters of each lesson, and of the notebook beside them."""
 
 from __future__ import annotations
 
 import papermill
 import pytest
-from lesson_files import LESSONS, name
+from lesson_files import LESSONS, WHAT_HOLDS, name
 
-each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=name)
+each_lesson = pytest.mark.parametrize("lesson", [*LESSONS, WHAT_HOLDS], ids=name)
 
 
 @each_lesson

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from lesson_files import LESSONS, SOLUTIONS, cells_tagged, name, read_source, tags
+from lesson_files import LESSONS, SOLUTIONS, WHAT_HOLDS, cells_tagged, name, read_source, tags
 
 from ehr_course.exercises.catalogue import find_exercise
 from ehr_course.exercises.checklist import Checklist
@@ -13,7 +13,7 @@ from ehr_course.exercises.checklist import Checklist
 LONGEST_CODE_LINE = 75  # a longer line is clipped on the book's page
 
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=name)
-each_source = pytest.mark.parametrize("source", LESSONS + SOLUTIONS, ids=name)
+each_source = pytest.mark.parametrize("source", [*LESSONS, WHAT_HOLDS, *SOLUTIONS], ids=name)
 
 
 def prose(lesson) -> str:
@@ -74,7 +74,7 @@ def test_an_exercise_is_a_stub_and_its_check(lesson):
         assert re.search(rf'^check\("{re.escape(exercise)}", \w+\)$', cell.source, re.MULTILINE)
 
 
-@each_lesson
-def test_a_claim_is_measured_with_an_assertion(lesson):
-    for claim, cell in cells_tagged(read_source(lesson), "claim").items():
+@each_source
+def test_a_claim_is_measured_with_an_assertion(source):
+    for claim, cell in cells_tagged(read_source(source), "claim").items():
         assert re.search(r"^ *assert ", cell.source, re.MULTILINE), f"claim {claim}"
