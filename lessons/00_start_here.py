@@ -63,19 +63,12 @@ from ehr_course import (
     NoteTokenizer, PatientProfile, generate_patients, icd9,
     load_checkpoint, make_cohort, solutions_folder,
 )
-from ehr_course.exercises import check, hint, progress
-from ehr_course.exercises.catalogue import find_exercise
-from ehr_course.plots.charts import blank_chart, draw_bars, draw_heat
-from ehr_course.plots.diagrams import draw_strips
-from ehr_course.plots.lesson_00 import (
-    draw_check,
-    draw_code_paths,
-    draw_course_map,
-    draw_guess,
-    draw_patient,
+from ehr_course.exercises import check, find_exercise, hint, progress
+from ehr_course.plots import (
+    blank_chart, draw_bars, draw_check, draw_code_paths, draw_course_map,
+    draw_guess, draw_heat, draw_patient, draw_strips, returning_codes,
 )
-from ehr_course.plots.record import returning_codes
-from ehr_course.widgets.record import record_explorer
+from ehr_course.widgets import record_explorer
 
 # %% tags=["hide-input"]
 # the hospital, the model, and pairs of records to guess at

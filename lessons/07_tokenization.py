@@ -61,10 +61,10 @@ from ehr_course import (
     split_by_patient,
 )
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.plots.charts import blank_chart, draw_heat
-from ehr_course.plots.diagrams import draw_flow, draw_strips
-from ehr_course.plots.lesson_07 import draw_lattice
-from ehr_course.widgets.tokens import token_explorer
+from ehr_course.plots import (
+    blank_chart, draw_flow, draw_heat, draw_lattice, draw_strips,
+)
+from ehr_course.widgets import token_explorer
 
 # %% [markdown]
 # The patients come from the embedded hospital of lesson 00. They are

@@ -66,11 +66,10 @@ from ehr_course import (
     write_mimic3, write_mimic4,
 )
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.plots.charts import blank_chart, draw_bars
-from ehr_course.plots.diagrams import draw_flow, draw_strips
-from ehr_course.plots.lesson_08 import draw_tables
-from ehr_course.plots.timeline import repeats
-from ehr_course.widgets.timeline import timeline_explorer
+from ehr_course.plots import (
+    blank_chart, draw_bars, draw_flow, draw_strips, draw_tables, repeats,
+)
+from ehr_course.widgets import timeline_explorer
 
 # %% [markdown]
 # The files come from the embedded hospital: invented patients with real

@@ -66,14 +66,11 @@ from ehr_course import (
     span_lengths, split_by_patient, train,
 )
 from ehr_course.exercises import check, hint, progress
-from ehr_course.plots.charts import blank_chart, draw_bars, draw_lines
-from ehr_course.plots.corruption import corrupt_visits
-from ehr_course.plots.diagrams import draw_strips, token_fill
-from ehr_course.plots.lesson_09 import (
-    draw_damaged_visits,
-    draw_training_pair,
+from ehr_course.plots import (
+    blank_chart, corrupt_visits, draw_bars, draw_damaged_visits,
+    draw_lines, draw_strips, draw_training_pair, token_fill,
 )
-from ehr_course.widgets.corruption import corruption_playground
+from ehr_course.widgets import corruption_playground
 
 real = real_data() is not None
 sizes = {"tiny": 2_000, "small": 10_000, "full": 46_520}

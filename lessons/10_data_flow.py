@@ -68,11 +68,11 @@ from ehr_course import (
     load_cohort, make_cohort, write_mimic3,
 )
 from ehr_course.exercises import check, hint, progress
-from ehr_course.plots.batch import COLOURS, kinds_of
-from ehr_course.plots.charts import blank_chart, draw_bars
-from ehr_course.plots.diagrams import draw_strips, token_fill
-from ehr_course.plots.lesson_10 import draw_path, draw_tensors
-from ehr_course.widgets.batch import batch_inspector
+from ehr_course.plots import (
+    COLOURS, blank_chart, draw_bars, draw_path, draw_strips, draw_tensors,
+    kinds_of, token_fill,
+)
+from ehr_course.widgets import batch_inspector
 
 real = bool(os.environ.get("EHR_COURSE_DATA"))
 scratch = tempfile.TemporaryDirectory()

@@ -59,10 +59,10 @@ from ehr_course import (
     split_by_patient, train as train_model, what_is_shown, which_found,
 )
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.plots.charts import blank_chart, draw_bars, draw_dots
-from ehr_course.plots.diagrams import draw_flow
-from ehr_course.plots.style import code_in_words, who
-from ehr_course.widgets.chance import chance_explorer
+from ehr_course.plots import (
+    blank_chart, code_in_words, draw_bars, draw_dots, draw_flow, who,
+)
+from ehr_course.widgets import chance_explorer
 
 torch.set_num_threads(1)  # the matrices are small: more threads only wait
 real = real_data() is not None

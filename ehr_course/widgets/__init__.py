@@ -1,1 +1,9 @@
-"""Controls around plots: move one, and the picture is drawn again."""
+"""Controls around plots: move one, and the picture is drawn again.
+
+What lessons use is imported from here, and loaded when it is first asked for; `__init__.pyi`
+lists it.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
