@@ -425,13 +425,21 @@ text_tokenizer = NoteTokenizer.train(sentences, vocab_size=600)
 texts = ["hypertension", "fracture", "failure"]
 texts += ["401.9", "250.00", "427.31"]  # add codes of your own
 pieces = {text: text_tokenizer.pieces(text) for text in texts}
+
+# %%
 draw_strips(
     pieces,
     "Into how many pieces do words and codes fall?",
     "Each box is one piece. The tokenizer was made for text, not for"
     " codes",
-    fills={text: ["encoder"] * len(pieces[text]) for text in texts[:3]},
-    notes={text: f"{len(pieces[text])} in all" for text in texts},
+    fills={
+        text: ["encoder" if text in texts[:3] else "trap"] * len(of)
+        for text, of in pieces.items()
+    },
+    notes={
+        text: f"{len(of)} piece{'s' * (len(of) > 1)}"
+        for text, of in pieces.items()
+    },
 )
 
 # %% [markdown]
@@ -585,7 +593,7 @@ draw_bars(
     dict(zip(labels, [*enough, never], strict=True)),
     "How many codes single out a person?",
     f"{len(people)} people, by how many of their codes it takes until"
-    " nobody else has them all",
+    " nobody else has them all. The person above needs two",
     form="{} people",
 )  # fmt: skip
 

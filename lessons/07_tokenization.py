@@ -514,10 +514,12 @@ for x, i in enumerate(range(place - 2, place + 4)):
     words[before] = icd9.dotted(tokenizer.codes[i])
     words[now] = icd9.dotted(tokenizer.codes[i - 1])
     arrows += [(before, row), (now, row)]
+for name in (f"before {place}", f"now {place}"):
+    boxes[name] = (*boxes[name][:2], "special")
 draw_flow(
     boxes, arrows,
     "Which vector does a code read after one more special token?",
-    "Dashed: the vector that 428.33 reads",
+    "Green: 428.33. Dashed: the vector that it reads",
     words=words, rows=["codes before", "saved vectors", "codes now"],
     dashed=[(f"before {place}", f"row {7 + place}"),
             (f"now {place}", f"row {8 + place}")],

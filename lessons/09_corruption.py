@@ -543,13 +543,17 @@ for name, ids in rows.items():
         wrong = codes_of(ids) - whole[best]
         fills[name] = ["trap" if of in wrong else token_fill(of[1])
                        for of in tokens]
-        notes[name] = f"{len(marked[name])} back, {len(wrong)} wrong"
+        notes[name] = (f"{len(marked[name])} of {len(lost[best])} back,"
+                       f" {len(wrong)} wrong")
+
+# %%
 draw_strips(
     {name: tokenizer.tokens(ids) for name, ids in rows.items()},
     "Who writes back what is lost here?",
     "One held-out patient. Framed: the lost codes",
     fills=fills, marked=marked, notes=notes,
-    key={"mask": "a mask", "trap": "added, though not in the record"},
+    key={"code": "a code", "special": "a marker", "mask": "a mask",
+         "trap": "added, though not in the record"},
 )  # fmt: skip
 
 # %% tags=["nbval-ignore-output", "hide-input"]
@@ -951,7 +955,8 @@ draw_strips(
     rows, "What can the decoder still read?",
     "To write a column's label, it has read its input up to that column",
     fills=fills, under={read: verdicts},
-    notes={read: f"{verdicts.count('hurts')} hurt"},
+    notes={read: f"{verdicts.count('hurts')} of"
+                 f" {rows[read].count('<PAD>')} hurt"},
     key={"code": "a code", "special": "a marker",
          "quiet": "not scored, or padding",
          "trap": "padding before a scored label"},
@@ -1037,7 +1042,9 @@ draw_strips(
     under={"clean record": verdicts},
     notes={"clean record":
            f"{verdicts.count('found')} of {len(where)} found"},
-    key={"framed": "hidden", "trap": "marked, though it was not hidden"},
+    key={"framed": "hidden: should be marked",
+         "trap": "marked, though it was not hidden",
+         "quiet": "padding: hides the error"},
     arrows=[(("encoder reads", i), ("clean record", i)) for i in at],
 )  # fmt: skip
 

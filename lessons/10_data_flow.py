@@ -229,15 +229,19 @@ colours = ListedColormap(list(COLOURS.values()))
 # %%
 picture, panels = blank_chart(
     "Who decides how wide the row of a patient becomes?",
-    in_words, "The same patient in both batches, in the outlined row.",
+    in_words, "The same patient in both batches: the row at the arrow.",
     rows=2, columns=2, height=4, height_ratios=(3, 1), width_ratios=(3, 1),
 )  # fmt: skip
 for axes, (way, of) in zip(panels[0], company.items()):
     axes.imshow(kinds_of(of["input_ids"]), colours, aspect="auto",
                 vmin=0, vmax=3, interpolation="nearest")
     axes.axhspan(row[way] - 0.5, row[way] + 0.5, fill=False, ec="#b3400e")
+    axes.text(len(of["input_ids"][0]), row[way], "◀", color="#b3400e",
+              va="center")
     axes.set_title(f"{way}\n{shapes[way]}")
     axes.set(xlabel="place", ylabel="record")
+
+# %%
 bars, key = panels[1]
 whole = bars.barh(*zip(*in_epoch.items()), color="#eceef1")
 bars.barh(list(in_epoch), n_tokens, color="#2d708e")
@@ -398,8 +402,9 @@ picture, panels = blank_chart(
     height=3.8, rows=3, sharex=True, sharey=True,
 )  # fmt: skip
 pools_of = (np.arange(6) // 3, np.arange(6) // 3, order // 3)
-x = np.arange(24).reshape(6, 4) + np.arange(6)[:, None]
-for axes, (step, of), pool in zip(panels, steps.items(), pools_of):
+gaps = np.array([(1, 1, 1, 4, 4, 4), range(6), range(6)])
+xs = np.arange(24).reshape(6, 4) + gaps[..., None]
+for axes, (step, of), pool, x in zip(panels, steps.items(), pools_of, xs):
     if axes is not panels[0]:
         wide = {"color": "#eceef1", "width": 3.9}
         axes.bar(x[:, 0] + 1.5, of.max(axis=1), **wide, label="padding")
@@ -973,9 +978,9 @@ for (name, parts), times in zip(memory.items(), ("", *changes)):
             axes.text(start + 100, name, part, va="center")
         start += n / 1e6
     axes.text(start + 100, name, f"{start:,.0f} MB {times}", va="center")
-axes.axvline(8_000, color="#b3400e", ls="--", zorder=0)
-axes.text(8_100, 2, "the card: 8,000 MB", color="#b3400e", va="center")
-axes.set(xlabel="MB", xlim=(0, 18_000), ylim=(2.6, -0.6))
+axes.vlines(8_000, -0.7, 2.6, color="#b3400e", ls="--", zorder=0)
+axes.text(8_000, -1, "the card: 8,000 MB", color="#b3400e", ha="center")
+axes.set(xlabel="MB", xlim=(0, 18_000), ylim=(2.6, -1.4))
 axes.xaxis.set_major_formatter("{x:,.0f}")
 picture
 

@@ -178,8 +178,11 @@ assert real or (loss < 0.1 and right > 0.95 and share < 0.6)
 # %%
 n = [sum(p.numel() for p in m.parameters()) for m in (model.heads, model)]
 state = f"decoder:\n{model.config.d_model} numbers\nat each token"
-heads = {"next token?": "weight 1", "age bracket?": "weight 0.3"}
-heads["man or woman?"] = "weight 0.2"
+heads = {
+    "next token?": f"{len(tokenizer)} scores, weight 1",
+    "age bracket?": "6 scores, weight 0.3",
+    "man or woman?": "2 scores, weight 0.2",
+}
 boxes = {
     "age, sex, a record\nor nothing": (0, 0, "prompt"),
     "age, sex,\ntokens so far": (0, 2, "prompt"),
@@ -192,9 +195,12 @@ first, second, *_ = boxes
 arrows = [(first, "encoder"), ("encoder", state), (second, state)]
 arrows += [(state, head) for head in heads]
 arrows += [(head, "total\nloss") for head in heads]
+
+# %%
 draw_flow(
     boxes, arrows, "What can help a head to answer?",
-    f"The two heads have {n[0]:,} of {n[1]:,} parameters.", notes=heads,
+    "All three are asked at each token, not at the two prompts. The two"
+    f" heads have {n[0]:,} of {n[1]:,} parameters.", notes=heads,
 )  # fmt: skip
 
 # %% [markdown]
@@ -253,7 +259,8 @@ def by_prompt(shares):
 draw_heat(
     by_prompt(lies["head on states"]),
     "Does the head say what the prompt says?",
-    "How often it answers “woman”, by what the prompt says.",
+    "How often it answers “woman”: the darker, the more often.",
+    across="the prompt says",
 )
 
 # %% tags=["hide-input"]
@@ -344,13 +351,16 @@ picture, axes = blank_chart(
     "Which bracket does the head name, told which age?",
     "A grid of 6 brackets by 91 ages, dark along the line of the brackets "
     f"that are told: {follows:.0%} of the answers lie on it.",
-    f"Dark: all {named.shape[1]} patients get this bracket. Line: the "
+    f"Dark: all {named.shape[1]} patients get this bracket. Framed: the "
     "bracket of the age that is told.",
 )
 axes.pcolormesh(told, range(6), torch.stack(shares), cmap="Blues")
-axes.step(told, age_bracket(told), color="black", where="mid")
+ends = torch.tensor([0, *AGE_BRACKETS, 91]) - 0.5
+axes.bar(ends[:-1], 1, ends.diff(), torch.arange(6) - 0.5, align="edge",
+         fill=False, edgecolor="black", linewidth=1.5)  # fmt: skip
 axes.set_xticks([0, *AGE_BRACKETS, 90])
-axes.set(xlabel="age that the prompt says", ylabel="bracket named")
+axes.set(xlabel="age that the prompt says, in years")
+axes.set_ylabel("bracket named")
 picture
 
 # %% tags=["hide-input"]
@@ -387,7 +397,8 @@ for i, counts in zip(pair.tolist(), labels != -100, strict=True):
     name = f"patient {len(rows) + 1}"
     sex = "MF"[sexes[i, 0]]
     rows[name] = ["age", "sex", *tokens[i][:width]]
-    classes[name] = ["–", "–", *(sex if one else "–" for one in counts)]
+    of_it = ["–", "–", *(sex if one else "–" for one in counts)]
+    classes[name] = {"class": of_it}
     last[name] = [2 + int(counts.nonzero().max())]
 draw_strips(
     rows,
@@ -396,6 +407,7 @@ draw_strips(
     f"{(labels != -100).sum()} of {2 * (2 + width)}. Framed: the last.",
     under=classes,
     marked=last,
+    key={"prompt": "prompt: no label", "quiet": "padding"},
 )
 
 
@@ -445,9 +457,9 @@ boxes = {
     "encoder": (1, (0, 1), "encoder"),
     "age, sex ": (0, 2, "prompt"),
     "5 tokens": (0, (3, 4), "code"),
-    state: (2, (0, 3), "decoder"),
+    state: (2, (0, 3.2), "decoder"),
     mean: (2, 4, "paper"),
-    on_states: (3, (0, 3), "quiet"),
+    on_states: (3, (0, 3.2), "quiet"),
     on_codes: (3, 4, "quiet"),
 }
 way = [("age, sex", "encoder"), ("encoder", state), ("age, sex ", state)]
@@ -544,7 +556,8 @@ lies["head on codes"] = lie_to(honest)
 draw_heat(
     {head: by_prompt(shares) for head, shares in lies.items()},
     "Which heads say what the prompt says?",
-    "How often a head answers “woman”, by what the prompt says.",
+    "How often a head answers “woman”: the darker, the more often.",
+    across="the prompt says",
 )
 
 # %% tags=["hide-input", "claim:28", "nbval-ignore-output"]

@@ -150,7 +150,10 @@ draw_dots(
     "How far apart are five runs of one recipe?",
     "The share of lost codes found, of 100 validation patients",
     form="{:.0%}",
-    notes={f"seed {best}": "network A", f"seed {worst}": "network B"},
+    notes={
+        f"seed {best}": f"{luck[best]:.0%}, network A",
+        f"seed {worst}": f"{luck[worst]:.0%}, network B",
+    },
 )
 
 # %% tags=["hide-input"]
@@ -193,7 +196,7 @@ if not real:
     picture, axes = blank_chart(
         "Who is ahead in other groups of patients?",
         f"A dot each: {who_leads}.",
-        "A dot for each group of 100 patients",
+        f"A dot: a group of patients. A leads in {a_wins}, B in {b_wins}",
         height=2.4,
     )
     for x, n in points.items():
@@ -327,22 +330,21 @@ chosen_by = {
     steps: [share_found(network, to_choose) for network in runs[steps]]
     for steps in sorted(runs)
 }
+means = {steps: fmean(of_it) for steps, of_it in chosen_by.items()}
+chosen = max(means, key=means.get)
 draw_dots(
     {f"{steps} steps": of_it for steps, of_it in chosen_by.items()},
     "How many steps should the network train?",
-    "A dot for each seed, a line at the mean",
+    f"A dot for each seed, a line at the mean, which {chosen} steps have"
+    " highest",
     across="share of lost codes found, of the validation patients",
     form="{:.1%}",
     mark="mean",
-    notes={
-        f"{steps} steps": f"mean {fmean(of_it):.1%}"
-        for steps, of_it in chosen_by.items()
-    },
+    notes={f"{n} steps": f"mean {of:.1%}" for n, of in means.items()},
 )
 
 # %% tags=["hide-input"]
 # check: too few steps are worse with every seed
-means = {steps: fmean(of_it) for steps, of_it in chosen_by.items()}
 assert not tiny or max(chosen_by[15]) < max(means.values())
 
 # %% [markdown]
@@ -654,9 +656,9 @@ points = {
 unsure = [name for name, (low, high) in points.items() if low < 0 < high]
 draw_dots(
     points,
-    "Which of these differences are shown?",
+    "Which of these differences from a table are clear of zero?",
     "Networks minus table, in points: 95% of the groups drawn again."
-    " Diamonds: zero lies inside.",
+    " Dashed: zero. Diamonds: it lies inside.",
     form="{:+.1f}",
     mark="range",
     notes={

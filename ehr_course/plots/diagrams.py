@@ -184,7 +184,8 @@ def draw_flow(
     margin = MARGIN + 0.08 * bool(frames)
     beside = max((text_width(name, SMALL) + 0.2 for name in rows), default=0.0)
     across, size = _flow_columns(boxes, texts, notes, columns, widest, margin, beside)
-    gap = 0.24 + 0.16 * bool(frames) + 0.16 * bool(on)
+    is_upright = any(boxes[start][0] == boxes[end][0] for start, end in dashed)
+    gap = 0.24 + 0.16 * (bool(frames) + bool(on) + is_upright)  # a few dashes need some room
     tops, bottom = _flow_rows(boxes, texts, notes, gap)
     above = 0.56 + 0.22 * bool(how) + 0.2 * bool(frames) + 0.24 * bool(columns)
     canvas = Canvas(
@@ -329,6 +330,10 @@ def _token_places(
     joined = joined or any(None in of for of in rows.values())
     most = max(sum(wide) for wide in widths.values()) * (2.0 if joined else 1.3)
     if sum(columns) <= min(most, room - GAP * len(columns)):
+        # Columns of one width are the easiest to follow, where none has to grow much for that.
+        even = max(*columns, min(0.42, room / len(columns) - GAP))
+        if even <= min(room / len(columns) - GAP, 2 * sum(columns) / len(columns)):
+            columns = [even] * len(columns)
         lefts = list(accumulate((wide + GAP for wide in columns), initial=0.0))
         return {
             name: [

@@ -1,13 +1,14 @@
-"""What lesson 08 draws: the rows of three tables, and the patient that they become."""
+"""What lesson 08 draws: the rows of three tables and their patient, and codes read as numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from ehr_course.plots import style
-from ehr_course.plots.canvas import FILLS, MARGIN, MONO, Box, Canvas
-from ehr_course.plots.style import FAINT, INK, SMALL, Picture, count, ink_on, text_width
+from ehr_course.plots.canvas import FILLS, MARGIN, MONO, WARNING, Box, Canvas
+from ehr_course.plots.style import FAINT, INK, MUTED, SMALL, Picture, count, ink_on, text_width
 from ehr_course.records import PatientRecord
 
 if TYPE_CHECKING:
@@ -133,3 +134,36 @@ def _draw_record(c: Canvas, record: PatientRecord, y: float, papers: Sequence[st
 def _codes_width(codes: Sequence[str]) -> float:
     """The width of a visit's box, in inches, that holds these codes side by side."""
     return sum(text_width(code, SMALL, MONO) + 0.18 for code in codes) + 0.1
+
+
+def draw_lost_zeros(codes: Sequence[tuple[str, str, str, str]]) -> Picture:
+    """Draw codes as they stand in a file, and what a detour through numbers makes of them.
+
+    Args:
+        codes: of each the text in the file, what it means, the text after the detour, and what
+            that means.
+    """
+    said = [
+        f"{old or 'nothing'} ({means}) becomes {new} ({now})" for old, means, new, now in codes
+    ]
+    c = Canvas(
+        1.22 + 0.56 * len(codes),
+        "What does a detour through numbers make of a code?",
+        "; ".join(said) + ".",
+    )
+    places = MARGIN, 4.1
+    for x, heading in zip(places, ("in the file", "after the detour"), strict=True):
+        c.label((x, c.top + 0.1), heading, colour=INK, weight="bold")
+    for row, (old, means, new, now) in enumerate(codes):
+        y = c.top + 0.28 + 0.56 * row
+        zeros = len(old) - len(old.lstrip("0"))
+        fills = ["code"] * zeros + ["paper"] * max(1, len(old) - zeros)
+        before = c.strip(places[0], y, list(old or " "), fills=fills[: max(1, len(old))],
+                         widths=0.2, height=0.24, gap=0)  # fmt: skip
+        c.strip(places[1], y, list(new), fills="trap", widths=0.2, height=0.24, gap=0)
+        c.arrow((before[-1].right + 0.1, y + 0.12), (places[1] - 0.1, y + 0.12))
+        for x, text, colour in ((places[0], means, MUTED), (places[1], now, WARNING)):
+            c.label((x, y + 0.35), shorten(text, 52, placeholder=" …"), colour=colour)
+    end = c.top + 0.28 + 0.56 * len(codes)
+    c.key(MARGIN, end + 0.12, {"code": "a zero that is part of the code", "trap": "changed"})
+    return c.finish()

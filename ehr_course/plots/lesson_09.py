@@ -56,7 +56,10 @@ def draw_training_pair(
     fills = [
         "trap" if bad else token_fill(answer) for answer, bad in zip(answers, wrong, strict=True)
     ]
-    lengths = (len(clean), len(damaged), len(labels), len(labels))
+    notes = {CLEAN: count(len(clean), "token")}
+    notes[READS] = f"{count(len(damaged), 'token')} → encoder"
+    notes[KNOWS] = f"{count(len(labels), 'token')} → decoder"
+    notes[WRITES] = f"{count(len(labels), 'token')} ← decoder"
     key = {"code": "a code", "special": "a marker"}
     key |= {"mask": "a mask, drawn as wide as what it hides"} if MASK in rows[READS] else {}
     key |= {"trap": "not in the clean record"} if any(wrong) else {}
@@ -69,10 +72,11 @@ def draw_training_pair(
     return draw_strips(
         rows,
         title,
-        "An arrow leads from each token that it should write to where it reads it next",
+        "The decoder reads the encoder too. An arrow leads from each token that it should write "
+        "to where it reads it next",
         fills={WRITES: fills},
         marked=marked,
-        notes={name: count(n, "token") for name, n in zip(rows, lengths, strict=True)},
+        notes=notes,
         key=key,
         arrows=[((WRITES, i), (KNOWS, i + 1)) for i in range(len(labels) - 1)],
     )

@@ -127,15 +127,14 @@ def draw_path(record: PatientRecord, tokenizer: CodeTokenizer, batch: Batch) -> 
         ("made in every epoch", starts[3], bottom),
     ):
         c.frame(Box(0.05, first - 0.14, 5.8, last - first + 0.26))
-        c.label((5.78, first - 0.14), text, align="right", colour=INK, on_line=True)
+        c.label((5.85, first - 0.24), text, align="right", colour=INK)
     for start, stop in ((starts[2] + high, starts[3]), (starts[3] + high, starts[4]),
                         (bottom, model.y)):  # fmt: skip
         c.arrow((left + 0.2, start + 0.02), (left + 0.2, stop - 0.02))
     asked = [noisy[-1], grid[1][-1], grid[-1][-1], model]
-    for y, question, box in zip(
-        (noisy[0].middle[1], starts[4] + 0.2, bottom - 0.08, model.middle[1]),
-        QUESTIONS, asked, strict=True,
-    ):  # fmt: skip
+    y = 0.0
+    for question, box in zip(QUESTIONS, asked, strict=True):
+        y = max(y + 0.34, box.middle[1])
         x = box.right + (1.1 if box is grid[1][-1] else 0.04)
         c.path([(6.02, y), (x, box.middle[1])], head=False, colour=WARNING)
         c.box(6.02, y - 0.15, 1.44, 0.3, question, fill="trap", size=SMALL)

@@ -1,4 +1,4 @@
-"""The drawing of lesson 08."""
+"""The drawings of lesson 08."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 import polars as pl
 from registry import drawing
 
-from ehr_course.plots.lesson_08 import draw_tables
+from ehr_course.plots.lesson_08 import draw_lost_zeros, draw_tables
 from ehr_course.records import PatientRecord, Visit
 
 THREE = PatientRecord(
@@ -47,3 +47,16 @@ def three_stays():
 @drawing("7 of ADMISSIONS, 126 of DIAGNOSES_ICD", shown=["and 117 more rows", "and 3 more"])
 def tables_and_visits_that_are_cut_short():
     return draw_tables(*tables_of(LONG, others=3), LONG)
+
+
+@drawing("00845 (an infection) becomes 845.0 (a sprain)", "nothing (missing) becomes nan")
+def lost_zeros():
+    long = "a meaning with more words than there is room for beside the other one"
+    return draw_lost_zeros(
+        [
+            ("00845", "an infection", "845.0", "a sprain"),
+            ("04149", long, "4149.0", long),
+            ("4280", "heart failure", "4280.0", "not a valid code"),
+            ("", "missing", "nan", "not a valid code"),
+        ]
+    )
