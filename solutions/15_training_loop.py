@@ -30,7 +30,9 @@ import math
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.optim.lr_scheduler import LambdaLR
 
+from ehr_course import warmup_cosine_factor
 from ehr_course.exercises import check
 from ehr_course.exercises.tiny_training import TinyTraining, through_a_file
 from ehr_course.exercises.trainers_to_test import Stopped
@@ -445,3 +447,68 @@ def find_fault(loop):
 
 
 check("15.7", find_fault)
+
+
+# %% [markdown]
+# ## 15.8 Blank page
+#
+# What is counted matters most: tokens over the whole batch, steps that
+# were taken, batches that were read.
+
+# %% tags=["answer:15.8", "nbval-ignore-output"]
+def train(
+    model, batches, steps, loss_sum, *, lr, warmup_steps=0, max_norm=1.0,
+    dtype=torch.float32, look=None, every=50, file=None,
+):  # fmt: skip
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    schedule = LambdaLR(
+        optimizer,
+        lambda step: warmup_cosine_factor(
+            step, warmup_steps=warmup_steps, total_steps=steps
+        ),
+    )
+    scaler = torch.amp.GradScaler("cpu", enabled=dtype == torch.float16)
+    with_state = {"model": model, "optimizer": optimizer}
+    with_state |= {"schedule": schedule, "scaler": scaler}
+    step, read, losses = 0, 0, []
+    if file is not None and file.exists():
+        saved = torch.load(file)
+        for name, one in with_state.items():
+            one.load_state_dict(saved[name])
+        torch.set_rng_state(saved["random"])
+        step, read = saved["step"], saved["read"]
+    model.train()
+    while step < steps:
+        batch = batches[read % len(batches)]
+        read += 1
+        count = sum((part["labels"] != -100).sum() for part in batch)
+        loss = 0.0
+        for part in batch:
+            half = dtype != torch.float32
+            with torch.autocast("cpu", dtype=dtype, enabled=half):
+                share = loss_sum(model, part) / count
+            scaler.scale(share).backward()
+            loss += share.item()
+        losses.append(loss)
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        scale = scaler.get_scale()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        if scaler.get_scale() < scale:
+            continue  # skipped: the schedule stands still
+        schedule.step()
+        step += 1
+        if step % every == 0 and look is not None:
+            model.eval()
+            look(step)
+            model.train()
+        if step % every == 0 and file is not None:
+            saved = {n: one.state_dict() for n, one in with_state.items()}
+            saved |= {"random": torch.get_rng_state()}
+            torch.save(saved | {"step": step, "read": read}, file)
+    return losses
+
+
+check("15.8", train)

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from ehr_course.exercises import worked_answers
+from ehr_course.exercises.loop_to_try import Run
 from ehr_course.exercises.lesson_words import ExerciseWords, Misconception, Remark, words_of
 
 Arguments = tuple[Any, ...]
@@ -74,7 +75,9 @@ class Exercise:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of the answer's parameters."""
+        """The names of the inputs: of the answer's parameters, or that of a run of the answer."""
+        if isinstance(self.chosen[0][0], Run):
+            return ("run",)
         return worked_answers.parameters(self.id)
 
     @property

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
+from ehr_course.exercises.loop_to_try import Run
 from ehr_course.exercises.loops_to_test import FAULTS as LOOP_FAULTS
 from ehr_course.exercises.loops_to_test import Loop
 from ehr_course.exercises.trainers_to_test import FAULTS, STEPS, Trainers
@@ -226,4 +227,92 @@ BROKEN_PLACE = Exercise(
     fresh_inputs=2,
 )
 
-EXERCISES = (SCHEDULE, ACCUMULATE, LOSS_SCALING, UNSCALE, RESUME, CAPSTONE, BROKEN_PLACE)
+# 15.8 Blank page
+
+_HALF = {"dtype": torch.float16}
+_BATCHES = (
+    ([(1.0, -0.25)],),
+    ([(0.5, -1.0), (1.5, -0.25)],),
+    ([(-2.0, 1.0), (-0.25, 3.0), (-0.5, 0.5)],),
+)
+_PARTS = (
+    ([(4.0, -1.0)], [(0.25, -0.5), (0.5, -0.25), None, (1.0, -2.0)]),
+    ([(-1.0, 1.0), (-3.0, 0.5)], [(-2.0, 2.0)], [None, (-0.25, 0.25)]),
+)
+_LONG_AND_SHORT = (
+    ([(24.0, -32.0)], [(0.25, -0.25)]),
+    ([(0.25, 0.5)], [(0.5, 0.25)]),
+    ([(0.25, -4.0)],),
+)
+
+
+def _fresh_run(rng: random.Random) -> Arguments:
+    def batch(signs: tuple[int, int]) -> tuple[list[tuple[float, float]], ...]:
+        sizes = [rng.randint(1, 4) for _ in range(rng.randint(1, 3))]
+        return tuple(
+            [tuple(sign * rng.randint(1, 16) / 4 for sign in signs) for _ in range(size)]
+            for size in sizes
+        )
+
+    rows = tuple(batch((rng.choice((1, -1)), rng.choice((1, -1)))) for _ in range(3))
+    asked = {"steps": rng.randint(4, 8), "warmup_steps": rng.randint(1, 3)}
+    return (Run("random batches", rows, asked | {"max_norm": rng.choice((0.5, 2.0, 8.0))}),)
+
+
+BLANK_PAGE = Exercise(
+    id="15.8",
+    chosen=tuple(
+        (run,)
+        for run in (
+            Run("whole batches", _BATCHES, {"steps": 7, "warmup_steps": 2, "max_norm": 1e3}),
+            Run("micro-batches", _PARTS, {"steps": 5, "warmup_steps": 1, "max_norm": 1e3}),
+            Run("long gradients", _LONG_AND_SHORT, {"steps": 6, "max_norm": 1.0}),
+            Run("with look", _BATCHES, {"steps": 5, "every": 2, "looks": True, "max_norm": 1e3}),
+            Run(
+                "killed and resumed",
+                _PARTS,
+                {"steps": 7, "warmup_steps": 4, "every": 3, "max_norm": 1.0},
+                died=6,
+            ),
+            Run("bfloat16", _BATCHES, {"steps": 3, "dtype": torch.bfloat16, "max_norm": 1e3}),
+            Run("float16, tiny gradients", _BATCHES, {"steps": 4} | _HALF, size=2.0**-26),
+            Run(
+                "float16, long and short gradients",
+                (
+                    ([(0.5, -0.25)] * 2,),
+                    ([(0.03125, -0.0625)], [(0.0625, -0.03125)]),
+                    ([(-0.125, 0.5)] * 2,),
+                ),
+                {"steps": 6, "max_norm": 0.0625} | _HALF,
+                size=0.25,
+            ),
+            Run(
+                "float16, overflows at first",
+                (([(0.25, -0.5), (0.125, -0.25)],),),
+                {"steps": 5, "warmup_steps": 3} | _HALF,
+                size=4.0,
+            ),
+            Run(
+                "float16, overflows at first, killed and resumed",
+                (([(0.25, -0.5), (0.125, -0.25)],),),
+                {"steps": 7, "every": 2} | _HALF,
+                size=4.0,
+                died=8,
+            ),
+        )
+    ),
+    fresh=_fresh_run,
+    fresh_inputs=2,
+    tolerance=5e-3,  # fused or not, decayed or not, divided before or after
+)
+
+EXERCISES = (
+    SCHEDULE,
+    ACCUMULATE,
+    LOSS_SCALING,
+    UNSCALE,
+    RESUME,
+    CAPSTONE,
+    BROKEN_PLACE,
+    BLANK_PAGE,
+)

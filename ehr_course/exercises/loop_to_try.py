@@ -1,0 +1,163 @@
+"""What 15.8 finds out about a training loop: it is run on a model whose gradients are known."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ehr_course.batches.collate import NOT_SCORED
+
+LR = 0.01
+"""The peak learning rate. Movements are given in units of it."""
+
+Batch = list[dict[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run, and what is looked at in it.
+
+    The loss of a token is its row of numbers times the weights, plus the sizes of these numbers.
+    So the rows are the gradients. The weights begin at 0.
+
+    Attributes:
+        title: what it is to show, in words.
+        rows: of each batch the micro-batches, of each of those the tokens, of each of those two
+            numbers, or None where nothing is scored.
+        asked: the options of the learner's function.
+        size: what the loss of each token is multiplied by.
+        died: in which batch, counted from 1, the training dies, to be resumed; 0 for never.
+        seed: of the dropout, of which there is some where the training dies.
+    """
+
+    title: str
+    rows: tuple[Any, ...]
+    asked: Mapping[str, Any]
+    size: float = 1.0
+    died: int = 0
+    seed: int = 0
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value}" for name, value in self.asked.items())
+        return f"{self.title}: {options}, lr={LR}; the rows of each micro-batch are {self.rows}"
+
+    def try_out(self, train: Callable[..., Any]) -> dict[str, Any]:
+        """Run a training loop, and say what it did."""
+        with torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as folder:
+            whole = self._train(train)
+            if not self.died:
+                return self._found(whole)
+            file = Path(folder) / "training.pt"
+            with contextlib.suppress(DiedError):
+                self._train(train, file=file, dies_in=self.died)
+            resumed = self._train(train, file=file)
+        moves, again = whole.moves(), resumed.moves()
+        expected = moves[max(0, len(moves) - len(again)) :]
+        return {
+            "batches read after resuming": len(again),
+            "moves after resuming, less those of a run that was never stopped": [
+                torch.tensor(a) - torch.tensor(b) for a, b in zip(again, expected, strict=False)
+            ],
+            "the same weights in the end": bool((whole.weights[-1] == resumed.weights[-1]).all()),
+        }
+
+    def _train(self, train: Callable[..., Any], **more: Any) -> _Watched:
+        torch.manual_seed(self.seed)
+        watched = _Watched(self, more.pop("dies_in", 0))
+        asked = dict(self.asked) | more
+        if asked.pop("looks", False):
+            asked["look"] = watched.look
+        watched.model.eval()  # as a model comes that was loaded or has just written
+        watched.made = train(
+            watched.model, watched.batches(), asked.pop("steps"), watched.loss_sum, lr=LR, **asked
+        )
+        watched.note_weights()
+        torch.set_grad_enabled(True)
+        return watched
+
+    def _found(self, run: _Watched) -> dict[str, Any]:
+        moves = run.moves()
+        found: dict[str, Any] = {"computed in": sorted(run.dtypes)}
+        if self.asked.get("looks"):
+            found |= {
+                "steps after which it looked": [step for step, _ in run.looks],
+                "mode of the model in look": sorted({mode for _, mode in run.looks}),
+                "mode of the model for each batch": run.modes,
+            }
+        if self.asked.get("dtype") is torch.float16:
+            moves = [move for move in moves if any(move)]  # those of the steps that were taken
+        elif "dtype" not in self.asked:
+            found |= _about_losses(run.made)
+        return found | {"moves of the weights, in units of lr": moves}
+
+
+class DiedError(Exception):
+    """A training died in the middle, as if its process had been killed."""
+
+
+class _Watched:
+    """A model that a learner's loop trains, and what it did with it."""
+
+    def __init__(self, run: Run, dies_in: int) -> None:
+        self.run, self.dies_in, self.made = run, dies_in, None
+        linear = nn.Linear(2, 1, bias=False)
+        nn.init.zeros_(linear.weight)
+        self.model = nn.Sequential(nn.Dropout(0.5 if run.died else 0.0), linear)
+        self.weights: list[Tensor] = []  # before each batch, and in the end
+        self.modes: list[str] = []
+        self.looks: list[tuple[int, str]] = []
+        self.dtypes: set[str] = set()
+
+    def batches(self) -> list[Batch]:
+        return [
+            [self._micro(rows, first=place == 0) for place, rows in enumerate(batch)]
+            for batch in self.run.rows
+        ]
+
+    def _micro(self, rows: Any, first: bool) -> dict[str, Tensor]:
+        filled = torch.tensor([[row or (9.0, 9.0) for row in rows]])  # (1, tokens, 2)
+        labels = torch.tensor([[7 if row else NOT_SCORED for row in rows]])  # (1, tokens)
+        return {"rows": filled, "labels": labels, "first": torch.tensor([first])}
+
+    def loss_sum(self, model: nn.Module, micro: Mapping[str, Tensor]) -> Tensor:
+        if micro["first"]:
+            self.note_weights()
+            self.modes.append(self.mode())
+            if len(self.weights) == self.dies_in:
+                raise DiedError("the process was killed; the next one resumes the training")
+        made = model(micro["rows"])  # (1, tokens, 1)
+        self.dtypes.add(str(made.dtype).removeprefix("torch."))
+        losses = made.float()[..., 0] + micro["rows"].abs().sum(dim=-1)
+        return (losses * self.run.size)[micro["labels"] != NOT_SCORED].sum()
+
+    def look(self, step: Any) -> None:
+        self.looks.append((int(step), self.mode()))
+
+    def mode(self) -> str:
+        return "train" if self.model.training else "eval"
+
+    def note_weights(self) -> None:
+        self.weights.append(self.model[1].weight.detach().clone().flatten())
+
+    def moves(self) -> list[list[float]]:
+        pairs = zip(self.weights[1:], self.weights[:-1], strict=True)
+        return [((after - before) / LR).tolist() for after, before in pairs]
+
+
+def _about_losses(made: Any) -> dict[str, Any]:
+    """What a loop returned: losses as plain numbers, and whether they hold on to their graphs."""
+    parts = list(made) if isinstance(made, list | tuple) else [made]
+    graph = any(isinstance(part, Tensor) and part.requires_grad for part in parts)
+    if isinstance(made, Tensor) and made.ndim == 1:
+        made = made.tolist()
+    elif isinstance(made, list | tuple):
+        made = [part.item() if isinstance(part, Tensor) and part.numel() == 1 else part
+                for part in parts]
+    return {"losses": made, "they hold on to their graphs": graph}
