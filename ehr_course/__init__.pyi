@@ -60,6 +60,7 @@ from .evaluation.validity import (
     validity as validity,
 )
 from .exercises.copied_visit import copied_visit as copied_visit
+from .exercises.loops_to_test import Loop as Loop
 from .exercises.lost_code import (
     AgeSexTable as AgeSexTable,
     CodeNetwork as CodeNetwork,
@@ -67,6 +68,14 @@ from .exercises.lost_code import (
     lose_one as lose_one,
     share_found as share_found,
     which_found as which_found,
+)
+from .exercises.tiny_training import (
+    TinyTraining as TinyTraining,
+    through_a_file as through_a_file,
+)
+from .exercises.trainers_to_test import (
+    Stopped as Stopped,
+    Trainers as Trainers,
 )
 from .generation.baselines import IndependentCodes as IndependentCodes
 from .generation.beam_search import (

@@ -77,7 +77,7 @@ check("15.1", learning_rate)
 # %% [markdown]
 # ## 15.2 Accumulate a large batch
 #
-# The count of the whole batch comes first. Each part's summed loss over
+# The count of the whole batch comes first. Each micro-batch's summed loss over
 # that count is its share of the mean, and `backward()` adds the shares'
 # gradients up. One step and one `zero_grad` for each batch.
 
@@ -344,9 +344,9 @@ check("15.6", resume_report)
 
 
 # %% [markdown]
-# ## 15.7 Find the broken place
+# ## 15.7 Find the broken stage
 #
-# One probe for each place, and each is chosen so that the sound loop and
+# One probe for each stage, and each is chosen so that the sound loop and
 # the broken one must differ: parts of unequal size, two batches at a scale
 # of 1, a gradient that is longer than the limit at a scale above 1, one
 # that is lost without its scale, and two overflows in front of a good step,
@@ -509,6 +509,65 @@ def train(
             saved |= {"random": torch.get_rng_state()}
             torch.save(saved | {"step": step, "read": read}, file)
     return losses
+
+
+check("15.8", train)
+
+
+# %% [markdown]
+# Organised in another way: the rate is set by hand, the gradient of the
+# sum is divided once, a skipped batch is tried again, and what comes next
+# follows from the number of steps alone, so that is all the file needs
+# beside the states.
+
+# %% tags=["alternative:15.8", "nbval-ignore-output"]
+def train(
+    model, batches, steps, loss_sum, *, lr, warmup_steps=0, max_norm=1.0,
+    dtype=torch.float32, look=None, every=50, file=None,
+):  # fmt: skip
+    weights = list(model.parameters())
+    adamw = torch.optim.AdamW(weights, fused=True)
+    scaler = torch.amp.GradScaler("cpu", enabled=dtype is torch.float16)
+    parts = (model, adamw, scaler)
+    done, history = 0, []
+    if file and file.is_file():
+        done, random, states = torch.load(file)
+        torch.random.set_rng_state(random)
+        for part, state in zip(parts, states, strict=True):
+            part.load_state_dict(state)
+    while done < steps:
+        model.train()  # it may come from look
+        factor = warmup_cosine_factor(
+            done, warmup_steps=warmup_steps, total_steps=steps
+        )
+        adamw.param_groups[0]["lr"] = lr * factor
+        adamw.zero_grad(set_to_none=False)
+        total, n_tokens = 0.0, 0
+        for micro in batches[done % len(batches)]:
+            on = dtype is not torch.float32
+            with torch.autocast("cpu", dtype, enabled=on):
+                loss = loss_sum(model, micro)
+            scaler.scale(loss).backward()
+            total += loss.detach()
+            n_tokens += (micro["labels"] != -100).sum()
+        scaler.unscale_(adamw)
+        for weight in weights:
+            weight.grad /= n_tokens
+        nn.utils.clip_grad_norm_(weights, max_norm)
+        finite = all(weight.grad.isfinite().all() for weight in weights)
+        scaler.step(adamw)
+        scaler.update()
+        history.append(total / n_tokens)
+        done += bool(finite)
+        if finite and done % every == 0:
+            if look:
+                model.eval()
+                look(done)
+            if file:
+                states = [part.state_dict() for part in parts]
+                random = torch.random.get_rng_state()
+                torch.save([done, random, states], file)
+    return torch.stack(history)
 
 
 check("15.8", train)

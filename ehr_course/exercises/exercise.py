@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any
 
 from ehr_course.exercises import worked_answers
-from ehr_course.exercises.loop_to_try import Run
 from ehr_course.exercises.lesson_words import ExerciseWords, Misconception, Remark, words_of
+from ehr_course.exercises.loop_to_try import Run
 
 Arguments = tuple[Any, ...]
 

@@ -158,6 +158,8 @@ def _about_losses(made: Any) -> dict[str, Any]:
     if isinstance(made, Tensor) and made.ndim == 1:
         made = made.tolist()
     elif isinstance(made, list | tuple):
-        made = [part.item() if isinstance(part, Tensor) and part.numel() == 1 else part
-                for part in parts]
+        made = [
+            part.item() if isinstance(part, Tensor) and part.numel() == 1 else part
+            for part in parts
+        ]
     return {"losses": made, "they hold on to their graphs": graph}

@@ -1,4 +1,4 @@
-"""Training loops with one broken place, and a sound one: what 15.7 tells apart."""
+"""Training loops with one broken stage, and a sound one: what 15.7 tells apart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ehr_course.exercises.sealed import Sealed
 FAULTS = {
     "none": "does what it should",
     "uses up rates": "gives a skipped step a rate, which is then lost",
-    "mean of means": "takes the mean of the parts' means",
+    "mean of means": "takes the mean of the micro-batches' means",
     "rounds before it scales": "rounds to float16 before it multiplies by the scale",
     "clips before it unscales": "clips gradients that are still multiplied by the scale",
     "never clips": "never clips",

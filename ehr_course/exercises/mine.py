@@ -15,7 +15,13 @@ from ehr_course.exercises.catalogue import find_exercise
 from ehr_course.exercises.learner_code import file_of, scope_of
 from ehr_course.exercises.worked_answers import worked
 
-PARTS = {"11.1": "attention", "11.2": "decoder_mask", "12.6": "MyPrompt", "13.3": "token_loss"}
+PARTS = {
+    "11.1": "attention",
+    "11.2": "decoder_mask",
+    "12.6": "MyPrompt",
+    "13.3": "token_loss",
+    "15.8": "train",
+}
 """What the learner's own model is made of, in the order of the file: by exercise, a name that the
 cell of its answer defines."""
 

@@ -17,8 +17,11 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
     cells = (
         "SEED = 0",
         "import torch",
-        "# set-up: patients",
-        "# train with the loss as it is or divided",
+        "from ehr_course import (",
+        "# patients (of the embedded hospital",
+        "dataset = RecordDataset(",
+        "def micro_batches(",
+        "model, batch = new_model(dropout=0.0)",
         EXPLORER,
     )
     with opened(browser, lab, "15_training_loop", *cells) as notebook:

@@ -1,86 +1,97 @@
-"""The loop that lesson 15 writes in its cells is the trainer's, bit for bit."""
+"""The worked loop of 15.8 is the library's trainer, bit for bit; and the lesson trains with it."""
 
 from __future__ import annotations
 
-import dataclasses
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from lesson_files import ROOT, read_source, tags
 
-from ehr_course.training.config import TrainingConfig
-from ehr_course.training.trainer import Trainer
+from ehr_course import (
+    CodeTokenizer,
+    Corruption,
+    LengthBatchSampler,
+    PromptBart,
+    PromptBartConfig,
+    RecordDataset,
+    Trainer,
+    TrainingConfig,
+    make_cohort,
+)
+from ehr_course.exercises.worked_answers import names_of, worked_answer
 
-LESSON = ROOT / "lessons" / "15_training_loop.py"
-
-
-@pytest.fixture(scope="module")
-def lesson() -> dict[str, Any]:
-    """What the lesson's cells define: its parameters, its imports, and the cells of the loop."""
-    cells = [cell for cell in read_source(LESSON).cells if cell.cell_type == "code"]
-    _, parameters, imports = cells[:3]
-    assert tags(parameters) == ["parameters"]
-    assert imports.source.startswith("# set-up: imports\nimport ")
-    names: dict[str, Any] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("EHR_COURSE_DATA", raising=False)
-        for cell in (parameters, imports, *(c for c in cells if "loop" in tags(c))):
-            exec(compile(cell.source, f"<cell {cell.id}>", "exec"), names)
-    return names
+COHORT = make_cohort(60, seed=0)
+TOKENIZER = CodeTokenizer.from_records(COHORT)
+DATASET = RecordDataset(COHORT, TOKENIZER, corruption=Corruption(p_empty=0.5), seed=0)
+STEPS = 12
 
 
-def trained_by_both(
-    lesson: dict[str, Any], *, dropout: float = 0.1, **changes: Any
-) -> tuple[list[dict], Trainer, torch.nn.Module]:
-    """Train with the lesson's loop and with the library's trainer, from the same weights."""
-    config: TrainingConfig = dataclasses.replace(lesson["config"], **changes)
-    model = lesson["new_model"](dropout)
-    rows = lesson["train"](model, config)
-    trainer = Trainer(lesson["new_model"](dropout), lesson["dataset"], config, device="cpu")
-    trainer.run()
-    return rows, trainer, model
+def new_model() -> PromptBart:
+    torch.manual_seed(0)
+    size = {"d_model": 16, "d_prompt": 8, "encoder_layers": 1, "decoder_layers": 1}
+    return PromptBart(PromptBartConfig.for_tokenizer(TOKENIZER, "tiny", **size))
 
 
-def assert_same_bits(trainer: Trainer, model: torch.nn.Module) -> None:
-    theirs = dict(trainer.model.named_parameters())
-    for name, weight in model.named_parameters():
-        assert torch.equal(weight, theirs[name]), name
+def worked_train(scale: float) -> Any:
+    """The worked loop, with the trainer's AdamW and first scale in place of the defaults."""
+    names = names_of("15.8", worked_answer("15.8"))
+    optim = SimpleNamespace(AdamW=partial(torch.optim.AdamW, fused=True, weight_decay=0.0))
+    scaler = partial(torch.amp.GradScaler, init_scale=scale)
+    amp = SimpleNamespace(GradScaler=scaler)
+    train = names["train"]
+    train.__globals__["torch"] = _With(torch, optim=optim, amp=amp)
+    return train
+
+
+class _With:
+    """A module with some of its names replaced."""
+
+    def __init__(self, module: Any, **names: Any) -> None:
+        self._module = module
+        self.__dict__.update(names)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {},  # with the dropout and the overflows that the lesson shows
-        {"gradient_accumulation_steps": 1},
-        {"gradient_accumulation_steps": 3, "batch_size": 10, "seed": 5},
-        {"init_scale": 1.0, "growth_interval": 1},
-        {"max_grad_norm": 0.01, "weight_decay": 0.5, "betas": (0.8, 0.9), "warmup_steps": 0},
-    ],
-    ids=["the lesson's own", "whole batches", "three parts", "a growing scale", "other settings"],
+    ("n_micro", "precision", "scale"),
+    [(1, "float32", 1.0), (4, "float32", 1.0), (3, "bfloat16", 1.0), (4, "float16", 2.0**24)],
 )
-def test_the_whole_loop_trains_the_weights_of_the_trainer(
-    lesson: dict[str, Any], changes: dict
+def test_the_worked_loop_trains_the_weights_of_the_trainer(
+    n_micro: int, precision: Any, scale: float
 ) -> None:
-    rows, trainer, model = trained_by_both(lesson, **changes)
-    assert_same_bits(trainer, model)
-    theirs = trainer.history.rows
-    assert [row["skipped"] for row in rows] == [row["skipped"] for row in theirs]
-    assert [row["scale"] for row in rows] == [row["scale"] for row in theirs]
-    assert [row["loss"] for row in rows] == [row["loss"] for row in theirs]
-
-
-def test_the_lessons_own_training_skips_steps_and_reads_more_than_one_epoch(
-    lesson: dict[str, Any],
-) -> None:
-    rows = lesson["train"](lesson["new_model"](), lesson["config"])
-    assert any(row["skipped"] for row in rows)
-    batches_of_an_epoch = -(-len(lesson["dataset"]) // lesson["config"].batch_size)
-    assert len(rows) > batches_of_an_epoch
-
-
-def test_weights_of_another_seed_are_others(lesson: dict[str, Any]) -> None:
-    _, trainer, _ = trained_by_both(lesson, steps=4, init_scale=65_536.0)
-    _, _, other = trained_by_both(lesson, steps=4, init_scale=65_536.0, seed=3)
+    settings = {"steps": STEPS, "lr": 5e-3, "warmup_steps": 3}
+    config = TrainingConfig(
+        **settings,
+        batch_size=16,
+        gradient_accumulation_steps=n_micro,
+        weight_decay=0.0,
+        precision=precision,
+        init_scale=scale,
+    )
+    trainer = Trainer(new_model(), DATASET, config, device="cpu")
+    rows = trainer.run().rows
+    plan = LengthBatchSampler(DATASET.lengths, 16, seed=0)
+    batches = []
+    for epoch in range(-(-len(rows) // len(plan))):
+        plan.set_epoch(epoch)
+        for key in plan:
+            cut = {name: t.tensor_split(n_micro) for name, t in DATASET[key].items()}
+            batches.append([{name: cut[name][i] for name in cut} for i in range(n_micro)])
+    model = new_model()
+    torch.manual_seed(0)
+    losses = worked_train(scale)(
+        model,
+        batches,
+        loss_sum=lambda model, micro: model(**micro).loss_sum,
+        dtype=getattr(torch, precision),
+        **settings,
+    )
+    assert any(row["skipped"] for row in rows) == (precision == "float16")
+    assert len(losses) == len(rows) > len(plan)
     theirs = dict(trainer.model.named_parameters())
-    assert not all(torch.equal(p, theirs[name]) for name, p in other.named_parameters())
+    for name, weight in model.named_parameters():
+        assert torch.equal(weight, theirs[name]), name

@@ -213,7 +213,7 @@ CAPSTONE = Exercise(
 )
 
 
-# 15.7 Find the broken place
+# 15.7 Find the broken stage
 
 
 def _fresh_loop(rng: random.Random) -> Arguments:
