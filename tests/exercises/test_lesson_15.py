@@ -9,6 +9,7 @@ import torch
 
 from ehr_course.errors import InputError
 from ehr_course.exercises import examine
+from ehr_course.exercises.catalogue import find_exercise
 from ehr_course.exercises.loops_to_test import FAULTS, Loop
 from ehr_course.exercises.trainers_to_test import FAULTS as FAULTS_OF_TRAINERS
 from ehr_course.exercises.trainers_to_test import STEPS, Trainers
@@ -62,3 +63,68 @@ def test_trainers_go_wrong_as_they_say_wherever_they_are_stopped(fault: str | No
         for stop in range(1, STEPS):
             expected = (0, True) if fault == "starts again" else (stop, fault is None)
             assert report(Trainers(fault, seed=seed), stop) == expected
+
+
+# ------------------------------------------------------------------ 15.8
+
+ZERO = "        optimizer.zero_grad()\n"
+BACK = "            scaler.scale(share).backward()\n"
+SCALE = "        scale = scaler.get_scale()\n"
+STEP = "        step += 1\n"
+LOOPS = {
+    "fused": {"lr=lr)": "lr=lr, fused=True)"},
+    "gradients of zeros": {"zero_grad()": "zero_grad(set_to_none=False)"},
+    "zeroed first": {ZERO: "", "        count = sum": f"{ZERO}        count = sum"},
+    "zeroed by the model": {"optimizer.zero_grad()": "model.zero_grad()"},
+    "losses as tensors": {"loss += share.item()": "loss = loss + share.detach()"},
+    "losses as one tensor": {"return losses": "return torch.tensor(losses)"},
+    "losses of the steps that were taken": {
+        "        losses.append(loss)\n": "",
+        STEP: f"{STEP}        losses.append(loss)\n",
+    },
+    "Adam": {"torch.optim.AdamW": "torch.optim.Adam"},
+    "more decay": {"lr=lr)": "lr=lr, weight_decay=0.02)"},
+    "a skipped batch is tried again": {
+        "        read += 1\n": "",
+        STEP: f"{STEP}        read += 1\n",
+    },
+    "saved after every step": {"step % every == 0 and file": "file"},
+    "looks at the end, too": {
+        "step % every == 0 and look is": "(step % every == 0 or step == steps) and look is"
+    },
+    "train mode in each iteration": {
+        "        read += 1\n": "        read += 1\n        model.train()\n"
+    },
+    "a scale in every number format": {"enabled=dtype == torch.float16": "enabled=True"},
+    "no scaler where there is none": {
+        "if scaler.get_scale() < scale": "if scaler.is_enabled() and scaler.get_scale() < scale"
+    },
+    "autocast as a with of its own": {"dtype=dtype, enabled=half": "dtype, half"},
+    "backward inside autocast": {BACK: f"    {BACK}"},
+    "clipped without foreach": {"max_norm)\n": "max_norm, foreach=False)\n"},
+}
+
+
+@pytest.mark.parametrize("changes", LOOPS.values(), ids=LOOPS)
+def test_a_loop_that_is_organised_in_another_way_is_solved(changes):
+    answer = find_exercise("15.8").changed_answer(changes)
+    result = examine("15.8", answer, seed=1)
+    assert result.outcome.is_solved, str(result)
+
+
+WRONG = {
+    "returns nothing": ({"return losses": "return None"}, "a list"),
+    "a loss that is no number": ({"losses.append(loss)": "losses.append(str(loss))"}, "losses"),
+    "unscaled twice": (
+        {SCALE: f"{SCALE}        scaler.unscale_(optimizer)\n"},
+        "unscale_() has already been called",
+    ),
+    "float16 weights": ({"    optimizer =": "    model.to(dtype)\n    optimizer ="}, "15.8"),
+}
+
+
+@pytest.mark.parametrize(("changes", "said"), WRONG.values(), ids=WRONG)
+def test_what_has_no_diagnosis_is_refused_and_shown(changes, said):
+    result = examine("15.8", find_exercise("15.8").changed_answer(changes), seed=1)
+    assert not result.outcome.is_solved
+    assert said in str(result)

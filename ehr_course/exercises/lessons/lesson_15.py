@@ -273,6 +273,7 @@ BLANK_PAGE = Exercise(
                 _PARTS,
                 {"steps": 7, "warmup_steps": 4, "every": 3, "max_norm": 1.0},
                 died=6,
+                left=4,
             ),
             Run("bfloat16", _BATCHES, {"steps": 3, "dtype": torch.bfloat16, "max_norm": 1e3}),
             Run("float16, tiny gradients", _BATCHES, {"steps": 4} | _HALF, size=2.0**-26),
@@ -298,6 +299,7 @@ BLANK_PAGE = Exercise(
                 {"steps": 7, "every": 2} | _HALF,
                 size=4.0,
                 died=8,
+                left=3,
             ),
         )
     ),
