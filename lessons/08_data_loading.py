@@ -67,7 +67,8 @@ from ehr_course import (
 )
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.plots import (
-    blank_chart, draw_bars, draw_flow, draw_strips, draw_tables, repeats,
+    blank_chart, draw_bars, draw_flow, draw_lost_zeros, draw_strips,
+    draw_tables, repeats,
 )
 from ehr_course.widgets import timeline_explorer
 
@@ -363,26 +364,9 @@ def means(text):
 
 
 # %%
-shorten = partial(textwrap.shorten, width=34, placeholder=" …")
-# None: the box before goes on, here over the digits below.
-rows = {"what the code means": [
-    "in the file", *[None] * 4, "→", "after the detour", *[None] * 5
-]}  # fmt: skip
-fills = {"what the code means": ["paper"] * 12}
-notes = {"what the code means": "what it means now"}
-for code, text in examples:
-    name = shorten(means(code))
-    code = code or ""  # missing
-    rows[name] = [*code.ljust(5), "→", *text]
-    n_zeros = len(code) - len(code.lstrip("0"))
-    fills[name] = ["code"] * n_zeros + ["paper"] * (6 - n_zeros)
-    fills[name] += ["trap"] * len(text)
-    notes[name] = shorten(means(text), width=30)
-draw_strips(
-    rows, "What does a detour through numbers make of a code?",
-    fills=fills, notes=notes,
-    key={"code": "a zero of the code", "trap": "changed"},
-)  # fmt: skip
+draw_lost_zeros([
+    (code or "", means(code), text, means(text)) for code, text in examples
+])  # fmt: skip
 
 # %% [markdown]
 # The zeros do not come back, and "nan" is now a code that a model learns to
@@ -673,11 +657,14 @@ start = min(
 # %%
 rows = {"split by visits": [], "split by patients": []}
 fills = {row: [] for row in rows}
+torn = []
 for number, r in enumerate(often[start : start + 6]):
     for row in rows if number else ():  # a line between two patients
         rows[row].append("|")
         fills[row].append("paper")
     for i in range(len(r.visits)):
+        if r.subject_id in straddling:
+            torn.append(len(rows["split by visits"]))
         held_out = (
             part[r.subject_id, i] != "training",
             r.subject_id not in in_train,
@@ -691,7 +678,9 @@ draw_strips(
     rows, "Which of these patients are on both sides of a split?",
     f"All {len(often)} patients with several visits: on both sides"
     f" {len(straddling)} by visits, {len(leaked)} by patients",
-    fills=fills, key={"encoder": "training", "code": "validation or test"},
+    fills=fills, marked={"split by visits": torn},
+    key={"encoder": "training", "code": "validation or test",
+         "framed": "of a patient on both sides"},
 )  # fmt: skip
 
 # %%
@@ -845,17 +834,18 @@ bars, tables = {}, cohort.report.tables
 for table in tables:
     name = (f"{table.name}: {table.rows_read:,} rows read,"
             f" {table.rows_used:,} used, {table.rows_dropped} dropped")
-    bars[name] = {
-        drop.reason.value: drop.count for drop in table.drops
-    } or {"none dropped": 0}
+    if table.drops:
+        bars[name] = {d.reason.value: d.count for d in table.drops}
+whole = [t.name for t in tables if not t.drops]
 notes = {
     (table, reason): f"planted: {sown[reason]}"
     for table, drops in bars.items() for reason in drops if reason in sown
 }
 draw_bars(
     bars, "Which rows were dropped, and why?",
-    f"{sum(t.rows_read for t in tables):,} rows: each is used, or dropped"
-    f" for one reason, {sum(t.rows_dropped for t in tables)} in all",
+    f"{sum(t.rows_dropped for t in tables)} of"
+    f" {sum(t.rows_read for t in tables):,} rows, each for one reason;"
+    f" none of {' and '.join(whole) or 'no table'}",
     form="{:,}", notes=notes,
 )  # fmt: skip
 
@@ -1287,17 +1277,17 @@ visit, following = min(
 
 # %%
 back = returned(visit, following, mapping)
-boxes, words, arrows = {}, {}, []
+boxes, words, arrows, now_coded = {}, {}, [], {*following.codes}
 left = sorted(visit.codes, key=lambda old: old not in back)
 for y, old in enumerate(left):
     fill = "code" if old in back else "quiet"
     boxes |= {old: (0, y, fill), f"{old} now": (1, y, fill)}
     words[old] = f"{old}\n{cut(icd9.title(old))}"
-    words[f"{old} now"] = " or ".join(mapping[old]) or "no equivalent"
+    maybe = sorted(mapping[old], key=lambda new: new not in now_coded)
+    words[f"{old} now"] = "\nor ".join(maybe) or "no equivalent"
     arrows.append((old, f"{old} now"))
-    arrows += [(f"{old} now", new) for new in mapping[old]
-               if new in following.codes]
-found = [new for _, new in arrows if new in following.codes]
+    arrows += [(f"{old} now", new) for new in maybe if new in now_coded]
+found = [new for _, new in arrows if new in now_coded]
 for y, new in enumerate(dict.fromkeys([*found, *following.codes])):
     boxes[new] = (2, y, "code" if new in found else "quiet")
     words[new] = f"{new}\n{cut(icd10.title(new))}"

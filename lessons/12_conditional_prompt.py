@@ -59,7 +59,9 @@ from ehr_course import (
 from ehr_course.exercises import check, examine, hint, progress
 from ehr_course.exercises.prompt_to_try import tried_out
 from ehr_course.plots.charts import blank_chart
-from ehr_course.plots.diagrams import draw_flow, draw_strips
+from ehr_course.plots.diagrams import (
+    draw_flow, draw_strips, token_fill,
+)  # fmt: skip
 from ehr_course.plots.style import chapter_of
 from ehr_course.widgets.prompt import prompt_explorer
 
@@ -95,27 +97,32 @@ h = loaded.model.encoder_prompt.numerical.weight.shape[1]
 n_tokens, d = table.shape
 weights = loaded.model.encoder_prompt.parameters()
 n_weights = sum(each.numel() for each in weights)
-end = f"5 positions\nof {d} numbers,\nmask 1 1 1 1 1"
+table = f"table of\ntokens\n{n_tokens} × {d}"
+tokens = ("<BOS>", "<mask>", "<EOS>")
 ways = {
     "age 30": (f"÷ 90\n= {30 / 90:.2f}", f"× {h} weights\n+ {h} biases",
                f"project\n{h} → {d}"),
     "sex F": (f"row 1 of\n2 × {h}", f"+ {h} biases",
               f"project \n{h} → {d}"),
-    "<BOS> <mask>\n<EOS>": (f"table of tokens\n{n_tokens} × {d}",),
 }
 
 # %%
-boxes, arrows = {end: (4, (0, 2), "encoder")}, []
-for row, (name, steps) in enumerate(ways.items()):
-    boxes[name] = (0, row, "prompt" if row < 2 else "special")
-    boxes |= {step: (i, row, "paper") for i, step in enumerate(steps, 1)}
+boxes, arrows, words = {table: (1, (2, 4), "paper")}, [], {}
+for row, name in enumerate([*ways, *tokens]):
+    steps, end = ways.get(name, (table,)), f"position {row}"
+    fill = "prompt" if name in ways else token_fill(name)
+    boxes |= {name: (0, row, fill), end: (4, row, fill)}
+    words[end] = f"{d} numbers\nmask 1"
+    for column, step in enumerate(steps, 1):
+        boxes.setdefault(step, (column, row, "paper"))
     arrows += zip([name, *steps], [*steps, end], strict=True)
 inside = [*ways["age 30"], *ways["sex F"]]
 draw_flow(
     boxes, arrows,
     "How do an age and a sex become positions before the tokens?",
-    f"Each row ends in vectors of {d} numbers. The encoder adds "
+    f"Each row ends in a vector of {d} numbers. The encoder adds "
     "positions, then a layer norm.",
+    words=words,
     frames={f"conditional prompt: {n_weights:,} weights": inside},
 )  # fmt: skip
 
@@ -172,13 +179,14 @@ draw_strips(
     {"with offsets": rows, "without": rows},
     "Which rows does a patient read?",
     "Sex 1, insurance 0 and admission 1. Framed: the rows that are read.",
-    fills={"with offsets": fills, "without": fills},
+    fills={"with offsets": fills, "without": ["trap"] * 2 + fills[2:]},
     marked={"with offsets": [0 + 1, 2 + 0, 8 + 1], "without": [1, 0, 1]},
     under={
         "with offsets": ["", "0 + 1", "2 + 0", *[""] * 6, "8 + 1", ""],
         "without": ["insurance", "sex\nadmission", *[""] * 9],
     },
-    key={"paper": "sex", "encoder": "insurance", "quiet": "admission"},
+    key={"paper": "sex", "encoder": "insurance", "quiet": "admission",
+         "trap": "sex, but another feature reads it too"},
 )
 
 
@@ -260,7 +268,10 @@ draw_strips(
     "Which positions may be read?",
     "Under each position its entry in the mask. Of the model's "
     f"{positions} positions, {positions - 2} are left for tokens.",
-    under=dict(zip(patients, mask.tolist(), strict=True)),
+    under={
+        patient: {"mask": row}
+        for patient, row in zip(patients, mask.tolist(), strict=True)
+    },
 )
 
 
@@ -323,7 +334,7 @@ picture, axes = blank_chart(
     "Does training bend the line of ages?",
     f"Two straight lines of 91 dots, {short:.1f} and {long:.1f} long, the "
     f"second {long / short:.1f} times as long as the first.",
-    "A dot for each age, in the plane where the dots differ most.",
+    "A dot for each age, on one scale; each line along its own direction.",
     height=2.1,
 )
 for row, dots in enumerate(flats.values()):
@@ -466,26 +477,37 @@ said = "; ".join(
     for name, of in two.items()
 )
 
+
+def on_arc(turn):
+    return turn.cos() / 2, turn.sin() / 2
+
+
+# How far above the ends of the rays the ages stand, beside each other.
+lifted = dict(zip(said.split("; "), (
+    {0: 0.05, 1: 0.05, 15: 0.05, 90: -0.17},
+    {0: 0.05, 1: 0.2, 15: 0.05, 90: 0.05},
+)))  # fmt: skip
+
 # %%
 picture, panels = blank_chart(
     "Which of these ages point the same way?",
     f"Rays from the origin to four ages, turned from age 0: {said}.",
-    "Dots: the prompts of all ages before training. Red arc: their "
-    "directions, all that a layer norm keeps.", columns=2,
+    "Dots: all ages. Rays: some. Arc: what a layer norm keeps.", columns=2,
 )  # fmt: skip
-for axes, (name, turn) in zip(panels, two.items(), strict=True):
-    x, y = in_plane(rays[name])
-    arc = torch.stack([x, y]) / torch.hypot(x, y) / 2  # (2, 91)
+for axes, title in zip(panels, said.split("; "), strict=True):
+    x, y = in_plane(rays[title.split(":")[0]])
+    turn = torch.atan2(y, x)  # (91,)
+    arc = on_arc(torch.linspace(turn[0], turn[90], 50))
     axes.plot(x, y, ".", color="#2d708e")
-    axes.plot(0, 0, "P", color="black", label="origin")
-    for age, dashes in ((0, "-"), (1, "--"), (15, "-."), (90, ":")):
-        words = f"age {age}: {turn[age]:.0f}°"
-        axes.plot([0, x[age]], [0, y[age]], dashes, label=words)
-    axes.plot(*arc, color="#b3400e", linewidth=2)
-    axes.plot(*arc[:, [0, 1, 15, 90]], "o", color="#b3400e")
-    axes.set(xlim=(-0.7, 2.3), ylim=(-1.1, 1.1), aspect=1, title=name)
+    axes.text(0, -0.05, "origin", ha="center", va="top")
+    for age, up in lifted[title].items():
+        axes.plot([0, x[age]], [0, y[age]], "-", color="grey", lw=0.8)
+        part = min(1, 2.1 / x[age].abs())
+        axes.text(part * x[age], part * y[age] + up, age)
+    axes.plot(*arc, "-", color="#b3400e", linewidth=2)
+    axes.plot(*on_arc(turn[[0, 1, 15, 90]]), "o", color="#b3400e")
+    axes.set(xlim=(-0.5, 2.2), ylim=(-0.25, 1.25), aspect=1, title=title)
     axes.axis("off")
-    axes.legend(ncols=2, loc="lower left")
 picture
 
 # %% [markdown]
@@ -543,8 +565,8 @@ sines, cosines = waves.T.split(6)  # (6, 91) each
 # %%
 ages = [40, 41, 80]
 said = [f"{age}: {waves[age].round(decimals=2).tolist()}" for age in ages]
-heading = "".join(f"{f'age {age}':^13}" for age in ages)
-heading += "\n" + "  sin   cos  " * 3
+heading = "".join(f"{f'age {age}':^16}" for age in ages)
+heading += "\n" + "   sin    cos   " * 3
 
 # %%
 picture, axes = blank_chart(
@@ -556,14 +578,15 @@ picture, axes = blank_chart(
 )
 axes.text(92, 0.5, heading, family="monospace")
 for row in range(6):
-    axes.plot(sines[row] / 3 - row, "-", color="#2d708e")
-    axes.plot(cosines[row] / 3 - row, "--", color="grey", linewidth=0.8)
+    axes.plot(sines[row] / 3.2 - row, "-", color="#2d708e")
+    axes.plot(cosines[row] / 3.2 - row, "--", color="grey", linewidth=0.8)
     pairs = zip(sines[row, ages], cosines[row, ages], strict=True)
-    read = "".join(f"{sin:5.2f} {cos:5.2f}  " for sin, cos in pairs)
+    read = "".join(f"{sin:6.2f} {cos:6.2f}   " for sin, cos in pairs)
     axes.text(92, -row, read, family="monospace", va="center")
 axes.vlines(ages, -5.5, 0.5, color="#b3400e", linewidth=1)
-axes.set_yticks(range(0, -6, -1), [f"{turn:g}" for turn in turns])
-axes.set(xlabel="age", ylabel="turns", xlim=(0, 90))
+names = [f"{turn:g} turn{'s' * (turn > 1)}" for turn in turns]
+axes.set_yticks(range(0, -6, -1), names)
+axes.set(xlabel="age", xlim=(0, 90), xticks=range(0, 91, 30))
 picture
 
 # %% [markdown]
@@ -635,15 +658,15 @@ two_waves = prompts_by(FourierPrompt, n_waves=2)
 kinds = {"the line": affine, "two waves": two_waves}
 picture, panels = blank_chart(
     "How do the prompts of all ages lie?",
-    "The prompts of 91 ages as dots: by the line they lie on a straight "
-    "line, by two waves on a curve.",
+    "91 dots: by the line on a straight line, by two waves on a curve.",
     "A dot for each age, in the plane where the dots differ most.",
     columns=2, height=3,
 )  # fmt: skip
 for axes, (name, prompts) in zip(panels, kinds.items(), strict=True):
     dots = flat(prompts)  # (91, 2)
-    axes.plot(*dots.T, ".-", markersize=4)
+    axes.plot(*dots.T, ".-", markersize=4, color="#2d708e")
     for age in (0, 15, 44, 60, 80, 90):
+        axes.plot(*dots[age], "o", color="#2d708e")
         out = dots[age] - dots.mean(dim=0)
         out = (0, 9) if name == "the line" else 11 * out / out.norm()
         place = {"textcoords": "offset points", "ha": "center"}
@@ -951,7 +974,7 @@ picture, panels = blank_chart(
 for axes, (name, of) in zip(panels.flat, by_model.items()):
     for group, (dashes, colour) in looks.items():
         area = axes.fill_between(range(91), hospital[group], step="mid")
-        area.set(color=colour, alpha=0.25, linewidth=0)
+        area.set(color=colour, alpha=0.3, lw=0, label=f"{group}, hospital")
         axes.plot(of[group], dashes, color=colour, label=group)
     axes.axvspan(*NEVER_MET, color="grey", fill=False, lw=0, hatch="////",
                  label="ages left out of training")
@@ -1032,12 +1055,14 @@ picture, axes = blank_chart(
     "Whose prompt lies nearest to the cross?",
     f"Two parallel lines of 91 dots, {across.norm():.1f} apart and "
     f"{along.norm():.1f} long, and a cross near the line of women.",
-    "A dot for each age and sex, on one scale. Cross: the logged vector.",
+    "A dot for each age and sex, in the plane of both lines. Cross: a "
+    "vector from a log, with noise.",
     height=3.6,
 )
 for sex, prompts in both.items():
     x, y = plane @ prompts.T - origin[:, None]
-    axes.plot(x, y, ".", markersize=4)
+    (drawn,) = axes.plot(x, y, ".", markersize=4)
+    axes.plot(x[::30], y[::30], "o", color=drawn.get_color())
     axes.text(-0.3, y[0], sex, ha="right", va="center")
     for age in (0, 30, 60, 90):
         axes.text(x[age], y[age] + 0.2, age, ha="center")

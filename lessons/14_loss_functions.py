@@ -137,7 +137,7 @@ assert means["all places, padded wider"] < 0.6 * means["all places"]
 # %%
 n_weights = sum(p.numel() for p in loaded.model.parameters())
 total, n = losses.sum().item(), int(scored.sum())
-terms = "age, sex, penalty:\nwhat do they weigh?"
+terms = "age, sex, penalty of\nthe model: what weights?"
 back = "gradient: is there a way back?"
 ways = [
     f"model:\n{n_weights:,} weights",
@@ -197,15 +197,17 @@ picture, axes = blank_chart(
     + f" nats. The {sum(is_lost)} lost codes have {part:.1f} of "
     f"{costs.sum():.1f} nats.",
     f"The mean is {costs.mean():.2f}. Dark: missing in the input. Under "
-    "each token its probability.",
+    "each token the probability that the model gave it.",
 )  # fmt: skip
 colours = ["#440154" if lost else "#2d708e" for lost in is_lost]
+white = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
 bars = axes.bar(range(len(tokens)), costs, color=colours)
-axes.bar_label(bars, fmt="%.2f", padding=2, size=8)
-chances = zip(tokens, (-costs).exp(), strict=True)
-names = [f"{token}\n{p:.0%}" for token, p in chances]
-axes.set_xticks(range(len(tokens)), names)
-axes.set_ylabel("nats")
+axes.bar_label(bars, fmt="%.2f", padding=2, size=8, bbox=white)
+names = [f"{t}\n{p:.1%}" for t, p in zip(tokens, (-costs).exp())]
+axes.set(xticks=range(len(tokens)), xticklabels=names, ylabel="nats")
+axes.bar(0, 0, color="#440154", label="missing in the input")
+axes.axhline(costs.mean(), c="black", ls="--", zorder=0, label="the mean")
+axes.legend(loc="upper left")
 picture
 
 # %% tags=["hide-input"]
@@ -298,7 +300,7 @@ picture, (left, right) = blank_chart(
     f"{smooth[0]:.2f} for each other. Right, losses by its probability: "
     f"the smoothed lowest at {lowest[0]:.2f}, {lowest[1]:.2f} nats.",
     "A vocabulary of 5 tokens; the right one is 4280, the smoothing 0.1.",
-    columns=2,
+    columns=2, width_ratios=(3, 2),
 )
 both = {"hard target": (-0.2, hard), "smoothed target": (0.2, smooth)}
 for name, (shift, target) in both.items():
@@ -846,7 +848,7 @@ for weight in (0.0, 0.05, 10.0):
 columns = {
     "loss on new patients": "{:.2f} nats",
     "probability of completing codes": "{:.2%}",
-    "written patients with a pair": "{:.1%}",
+    "written patients with a strange pair": "{:.1%}",
 }
 draw_bars(
     {
@@ -855,10 +857,10 @@ draw_bars(
     },
     "What does the penalty change?",
     f"Each column has a scale of its own. Line: {in_real:.1%} of real "
-    "patients have a pair.",
+    "patients have such a pair.",
     inner="columns",
     form=columns,
-    line={"written patients with a pair": in_real},
+    line={"written patients with a strange pair": in_real},
 )
 
 # %% tags=["hide-input", "nbval-ignore-output"]

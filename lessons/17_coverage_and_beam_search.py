@@ -156,8 +156,8 @@ note, written = long[0].split(), said[0].text.split()
 picture, axes = blank_chart(
     "What does the model write for ten drugs?",
     f"The note: {', '.join(note)}. The summary: {', '.join(written)}.",
-    "Left: the note; right: the summary. Grey: never written."
-    " Dashed: written again.",
+    f"Left: the note, {len({*note} - {*written})} words in grey left out."
+    f" Right: the summary; {len(written) - len({*written})} repeats.",
     height=3.0,
 )
 for n, word in enumerate(note, start=1):
@@ -298,17 +298,17 @@ steps = [max(some, key=cost.__getitem__) for some in (back or new, new)]
 picture, panels = blank_chart(
     "What does it cost to write a drug again, and to write a new one?",
     " ".join(f"Step {t + 1} costs {cost[t]:.2f}." for t in steps),
-    "What coverage and attention have in common is the cost of the step.",
+    "The cost is what attention spent before and now have in common.",
     height=3.4,
     columns=2,
     sharey=True,
 )
 for axes, t in zip(panels, steps):
     spent, now = look.coverage[t], look.attention[t]
-    axes.bar(look.source, spent, color="#2d708e", label="coverage")
-    axes.bar(look.source, now, 0.5, color="#fde725", label="attention")
-    bars = axes.bar(look.source, np.minimum(spent, now), 0.5, label="cost")
-    for bar in bars:
+    axes.bar(look.source, spent, color="#2d708e", label="spent before")
+    axes.bar(look.source, now, 0.5, color="#fde725", label="spent now")
+    both = np.minimum(spent, now)
+    for bar in axes.bar(look.source, both, 0.5, label="in both"):
         bar.set(facecolor="#f6d5c3", edgecolor="#b3400e", hatch="////")
     axes.set_title(f"step {t + 1} writes {words[t]}: costs {cost[t]:.2f}")
     axes.tick_params(axis="x", rotation=90)
@@ -567,13 +567,16 @@ for places_of, model in zip(looked.values(), (plain, longer_lists)):
     for name, note in (("ten drugs", long[0]), ("a short list", short[0])):
         most = attention_of(model, note, note.split()).argmax(1)
         places_of[name] = dict(enumerate(most.tolist(), start=1))
-draw_lines(
+picture = draw_lines(
     looked,
     "How fast does each model go through a list?",
     across="step",
     up="place looked at most",
     form="{:.0f}",
 )
+for axes in picture.axes:
+    axes.set(xticks=range(1, 11), yticks=range(2, 11, 2))
+picture
 
 
 # %% [markdown]
@@ -889,6 +892,8 @@ kept = {
     row: [i for i, total in enumerate(of) if total in best_3]
     for row, of in zip(rows, totals)
 }
+
+# %%
 draw_strips(
     dict.fromkeys(rows, next_words),
     "Which three of these nine continuations are kept?",
@@ -900,7 +905,10 @@ draw_strips(
     },
     notes={row: f"{len(of)} kept" for row, of in kept.items()},
     marked=kept,
-    under={row: [f"{t:.2f}" for t in of] for row, of in zip(rows, totals)},
+    under={
+        row: {"sum": [f"{total:.2f}" for total in of]}
+        for row, of in zip(rows, totals)
+    },
 )
 
 
@@ -1215,14 +1223,15 @@ pieces = {
     name: text.lower().replace(",", "").replace(".", "").split()
     for name, text in ({"reference": reference} | texts).items()
 }
-fills, wanted = {}, pieces["reference"]
+wanted = pieces["reference"]
+fills = {"reference": ["quiet"] * len(wanted)}
 for name, some in pieces.items():
     same = SequenceMatcher(None, some, wanted).get_matching_blocks()
     places = {block.a + i for block in same for i in range(block.size)}
-    fills[name] = [
-        "encoder" if i in places else "paper" for i in range(len(some))
-    ]
     if name in scores:
+        fills[name] = [
+            "encoder" if i in places else "paper" for i in range(len(some))
+        ]
         f1 = 2 * len(places) / (len(some) + len(wanted))
         assert abs(scores[name]["rougeL"] - f1) < 1e-9
 
@@ -1232,7 +1241,7 @@ draw_strips(
     "Which words does ROUGE-L count?",
     fills=fills,
     notes={name: f"{of['rougeL']:.2f}" for name, of in scores.items()},
-    key={"encoder": "counted"},
+    key={"encoder": "counted", "paper": "not counted"},
 )
 
 # %% tags=["hide-input"]

@@ -29,6 +29,7 @@ from .lesson_07 import (
     draw_lattice as draw_lattice,
 )
 from .lesson_08 import (
+    draw_lost_zeros as draw_lost_zeros,
     draw_tables as draw_tables,
 )
 from .lesson_09 import (
