@@ -134,7 +134,7 @@ def read_table(name):
 
 patients, admissions, diagnoses = map(read_table, names)
 
-# %% tags=["hide-input"]
+# %%
 # set-up: when each patient was born and first admitted
 # The earliest admission of each patient. As text, these times sort
 # correctly: the year comes first, and months have two digits.
@@ -271,7 +271,7 @@ picture
 # %% [markdown]
 # An age of 300 is impossible, so you might drop those rows. What would be left?
 
-# %% tags=["claim:5", "hide-input"]
+# %% tags=["claim:5"]
 # what is left when impossible ages are dropped, and what the loader does
 above = people.filter(pl.col("exact") > 89)
 print(f"{above.height} of {people.height} patients are above 89")
@@ -372,7 +372,7 @@ draw_lost_zeros([
 # The zeros do not come back, and "nan" is now a code that a model learns to
 # predict. How many rows are spoilt?
 
-# %% tags=["claim:7", "hide-input"]
+# %% tags=["claim:7"]
 # count what was lost
 zeros = digits.drop_nulls().str.starts_with("0").sum()
 missing = (as_text == "nan").sum()
@@ -390,7 +390,7 @@ assert missing == digits.null_count()
 # So read the column as text, then drop what is missing and count it. The same
 # code is also written in several ways:
 
-# %% tags=["hide-input"]
+# %%
 # count the codes that are written in other ways
 once = diagnoses.unique(["hadm_id", "seq_num", "icd9_code"])
 written = once["icd9_code"].drop_nulls()
@@ -553,7 +553,7 @@ timeline_explorer(records, least_visits=2, first=chronic)
 # in training, then the most frequent ones. Its score is the share of the visits' codes
 # that it guesses.
 
-# %% tags=["hide-input"]
+# %%
 # memory(train), which guesses, and score(guess, visits)
 def memory(train):
     own, everybody = defaultdict(Counter), Counter()
@@ -709,7 +709,7 @@ draw_bars(
 # occur in training? The embedded hospital has only about 400 codes, so look at
 # small studies too.
 
-# %% tags=["claim:8", "hide-input"]
+# %% tags=["claim:8"]
 # count them in studies of several sizes
 counts = []
 for n in (100, 250, 500, 1_000, 2_000):
@@ -944,7 +944,7 @@ check("08.5", count_dropped)
 # drops what must be dropped, puts the rest into visits, and takes the age at the
 # first stay that has a diagnosis.
 
-# %% tags=["hide-input"]
+# %%
 # my_patient: the four pieces, joined
 def my_patient(subject_id):
     # (HADM_ID, SEQ_NUM, ICD9_CODE), and the time of each stay
@@ -1137,7 +1137,7 @@ check("08.6", find_people)
 # ties them together. Each person gets the smallest of their numbers before the
 # split.
 
-# %% tags=["hide-input"]
+# %%
 # join the numbers with your find_people, if it is solved, and split again
 registrations = []
 for r in tested:
@@ -1209,7 +1209,7 @@ assert set(codes_9).isdisjoint(codes_10)
 # The diagnoses are the same, and not one code is. You might tell the versions
 # by the first letter: every ICD-10 code begins with one.
 
-# %% tags=["hide-input"]
+# %%
 # what three texts mean in either version; count the codes of both shapes
 for text in ("E8889", "E871", "V103"):
     for system in ("ICD9CM", "ICD10CM"):

@@ -186,7 +186,7 @@ class MyDataset(RecordDataset):
 # The model is a small `PromptBart`, which also reads age and sex. Half of the
 # visits are chosen for damage: some of their codes are hidden, deleted or replaced.
 
-# %% tags=["hide-input"]
+# %%
 # trained(kind): a small model, trained on batches of that kind
 STEPS = {"tiny": 400, "small": 2_000, "full": 8_000}[PROFILE]
 
@@ -252,7 +252,7 @@ assert real or (my_perplexity < 1.1 and my_accuracy > 0.99)
 # write the patient from the drawing: it takes the likeliest token, reads it,
 # and goes on until `<EOS>`.
 
-# %% tags=["hide-input"]
+# %%
 # let a model write, and turn ids into words
 def rewritten(model, batch):
     names = ("input_ids", "attention_mask", "x_num", "x_cat")
@@ -327,7 +327,7 @@ print("the patient     ", words(clean))
 print("the encoder read", words(patient["input_ids"][0]))
 print("the model wrote ", words(written[1:]))
 
-# %% tags=["nbval-ignore-output", "hide-input"]
+# %% tags=["nbval-ignore-output"]
 # what the codes that it has added mean
 guessed = [int(i) for i in written if i > 6 and i not in clean]
 print("codes that are not in the record:")
@@ -449,7 +449,7 @@ draw_bars(
 # come twice and others never, and compute the lead again. 2,000 such draws (a
 # *bootstrap*) show how far the lead moves by chance. Where do 95% of the leads lie?
 
-# %% tags=["nbval-ignore-output", "hide-input"]
+# %% tags=["nbval-ignore-output"]
 # how much is lost; how far the lead moves with patients drawn again
 lost_share = n_lost / int((test_batch["labels"] != -100).sum())
 by_rule, by_model = outputs["counting"], outputs["repaired"]
@@ -594,7 +594,7 @@ if not real:
 # $P(k) = 3^k e^{-3} / k!$. A span of 0 would hide nothing, so a 0 becomes a 1,
 # which is called *clamping*.
 
-# %% tags=["hide-input"]
+# %%
 # lengths of spans, as drawn and cut to the visits of the training records
 train_data = dataset(RecordDataset, train_records, SEED)
 rows = train_data.tokens.to_lists()  # the clean records, cut to 24 tokens
@@ -692,7 +692,7 @@ check("09.1", span_length_probabilities)
 # record](../course/book/glossary.md), `<BOS> <mask> <EOS>`, so that a model also
 # learns to write a patient from age and sex alone. Later lessons need that.
 
-# %% tags=["hide-input"]
+# %%
 # a visit of about ten codes
 visit = min(visits[:200], key=lambda codes: abs(len(codes) - 10))
 meanings(visit[:3])
@@ -711,7 +711,7 @@ copies = {
     "replaced": replace_codes(twenty, n_tokens=n_tokens, rng=rng),
 }
 
-# %% tags=["hide-input"]
+# %%
 # two changed copies of each kind
 changed = {
     name: [copy for copy in some.to_lists() if copy != visit_ids][:2]
@@ -799,7 +799,7 @@ check("09.2", infill)
 # Deletion has a trap: it can leave a visit with nothing. Apply it to every
 # visit:
 
-# %% tags=["hide-input"]
+# %%
 # how many visits would lose all their codes
 emptied = 0.15**n_codes  # the chance that all codes of a visit go
 single = n_codes == 1
@@ -848,7 +848,7 @@ smallest = out.values.min()
 left_alone = (out.values == many.values).sum()
 assert smallest == 7 and left_alone == 0
 
-# %% tags=["hide-input"]
+# %%
 # draw ids from zero up in the place of all codes of a visit
 naive = rng.integers(0, n_tokens, (2_000, len(visit_ids)))  # from 0 up
 first = (naive == 0).any(axis=1).argmax()  # the first with a <PAD>
@@ -1114,7 +1114,7 @@ assert real or SEED or PROFILE != "tiny" or round(lost_share, 2) == 0.14
 # `check_batch` finds this leak because no clean record contains `<mask>`.
 # Deletion and replacement leave no such trace. Here is a leak by deletion:
 
-# %% tags=["hide-input"]
+# %%
 # a short held-out record from which deletion has taken something
 quiet = dataset(MyDataset, held_out, SEED, strategies=["delete"])
 quiet_batch = quiet.batch(range(len(quiet)))

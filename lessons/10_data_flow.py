@@ -135,7 +135,7 @@ assert lengths.sum() < 0.3 * 512 * len(lengths)
 # colleague's first: how much of it is empty? Is the noise fresh in every epoch? Is the
 # batch well-formed? Will it fit into memory?
 
-# %% tags=["hide-input"]
+# %%
 # choose a patient of two visits and three shorter ones; damage each visit
 off = [
     (abs(len(record.visits) - 2), abs(length - 11))
@@ -296,8 +296,7 @@ if not real and PROFILE == "tiny" and SEED == 0:
 # Is the training faster now? Here are the places and seconds of an epoch for
 # a tiny model on one core, estimated from some of its batches.
 
-# %% tags=["hide-input", "nbval-ignore-output"]
-# time whole training steps on some batches of each way
+# %%
 torch.manual_seed(SEED)
 config = PromptBartConfig.for_tokenizer(tokenizer, "tiny")
 model = PromptBart(replace(config, max_position_embeddings=514))
@@ -310,6 +309,7 @@ def step(batch):
     adam.zero_grad()
 
 
+# %%
 def to_512(batch):
     for name in list(batch)[:4]:
         more = 512 - batch[name].shape[1]
@@ -320,6 +320,7 @@ def to_512(batch):
     return batch
 
 
+# %%
 def seconds(keys, change=lambda batch: batch, every=4):
     by_width = sorted(keys, key=lambda k: lengths[list(k.indices)].max())
     some = by_width[every // 2 :: every] or by_width
@@ -333,6 +334,8 @@ def seconds(keys, change=lambda batch: batch, every=4):
     return taken * len(by_width) / len(some)
 
 
+# %% tags=["hide-input", "nbval-ignore-output"]
+# time whole training steps on some batches of each way
 n_threads = torch.get_num_threads()
 torch.set_num_threads(1)
 full = [key for key in shuffled if len(key.indices) == 32]
@@ -376,7 +379,7 @@ if not real:
 # batches.) Buckets have a price all the same, which you will meet in lesson 19: they
 # change what a model learns.
 
-# %% tags=["hide-input"]
+# %%
 # the first patients of the plan, in small pools
 some = [i for key in shuffled for i in key.indices][:24]
 some = lengths[some]
@@ -553,8 +556,8 @@ by_loader = [[int(noise) for noise in loader] for epoch in range(2)]
 
 assert by_loader == two_workers
 
-# %% tags=["hide-input"]
-# the same with new generators: the course's data set corrupts 32 patients
+# %%
+# with a new generator for each batch: the same 32 patients, corrupted
 same = tuple(range(min(32, len(dataset))))
 fresh = []
 for epoch in range(2):
@@ -565,6 +568,8 @@ for epoch in range(2):
     fresh.append([one["input_ids"].numpy().tobytes() for one in loader])
 
 
+# %% tags=["hide-input"]
+# the same noise has the same letter
 def letters(epochs):
     names = {}
 
@@ -678,8 +683,7 @@ assert not equal(whole, following)
 # nothing is shifted. Would the training tell him? Train a new model for thirty
 # batches, without a mistake and with each of the two:
 
-# %% tags=["hide-input", "nbval-ignore-output"]
-# thirty steps of training, with and without the two faults
+# %%
 faults = {
     "all is right": lambda one: {},
     "the mask is inverted": lambda one: {
@@ -691,7 +695,8 @@ faults = {
 }
 
 
-def train(fault):
+# %%
+def train(fault):  # thirty steps
     torch.manual_seed(SEED)
     pupil, losses = PromptBart(config), []
     adam = torch.optim.AdamW(pupil.parameters(), lr=1e-3)
@@ -705,6 +710,7 @@ def train(fault):
     return float(np.mean(losses[-5:]))
 
 
+# %% tags=["nbval-ignore-output"]
 print("loss, mean of the last five batches")
 ends = {}
 for what, fault in faults.items():
@@ -746,7 +752,7 @@ contract = {
 }
 
 
-# %% tags=["hide-input"]
+# %%
 # broken_types(tensors): which of six tensors break their line
 def broken_types(tensors):
     with jaxtyped("context"):  # remembers the size of each name
@@ -775,7 +781,7 @@ broken = {
     "nothing is shifted": {"decoder_input_ids": labels.clamp(min=0)},
 }
 
-# %% tags=["hide-input"]
+# %%
 # hand each faulty batch to both checks
 by_types, by_values = [], []
 for what, change in broken.items():
