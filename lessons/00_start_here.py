@@ -693,7 +693,7 @@ print("missing: " + ", ".join(missing) if missing else "ready")
 # | [08 Data loading](08_data_loading.ipynb) | 100 | the way from hospital tables to patients |
 # | [09 Corruption](09_corruption.ipynb) | 95 | noise to repair, and a target that does not leak |
 # | [10 Data flow](10_data_flow.ipynb) | 85 | batches that waste little and can be repeated |
-# | [11 Model architecture](11_model_architecture.ipynb) | 130 | attention, masks, and a BART counted to the last weight |
+# | [11 Model architecture](11_model_architecture.ipynb) | 150 | a BART from its parts, which loads a trained one's weights |
 # | [12 Conditional prompt](12_conditional_prompt.ipynb) | 100 | a model whose patients follow age and sex |
 # | [13 Multi-task learning](13_multi_task_learning.ipynb) | 85 | heads that guess age and sex, and one that cannot cheat |
 # | [14 Loss functions](14_loss_functions.ipynb) | 100 | every loss by hand, and a penalty that has a gradient |

@@ -1,4 +1,4 @@
-"""A machine with so much memory: what the largest batch is looked for on in exercise 11.6."""
+"""A machine with so much memory: what the largest batch is looked for on in exercise 11.10."""
 
 from __future__ import annotations
 

@@ -18,6 +18,11 @@ from ehr_course.exercises.worked_answers import worked
 PARTS = {
     "11.1": "attention",
     "11.2": "decoder_mask",
+    "11.3": "Attention",
+    "11.4": "EncoderLayer",
+    "11.5": "DecoderLayer",
+    "11.6": "Stack",
+    "11.7": "TinyBart",
     "12.6": "MyPrompt",
     "13.3": "token_loss",
     "15.8": "train",

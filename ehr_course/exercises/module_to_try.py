@@ -57,7 +57,7 @@ def try_module(
         kind: the learner's class.
         settings: what its constructor is given.
         weights: a tensor for each parameter that it should have, by name.
-        inputs: what `forward` is given.
+        inputs: what `forward` is given, or the name of another method and what that is given.
 
     Returns:
         Under the names of FOUND: the shapes of its parameters; which of those with two or more
@@ -84,8 +84,13 @@ def try_module(
     with torch.no_grad():
         for name, weight in weights.items():
             mine[name].copy_(weight)
-    output = module(*inputs)
-    if getattr(output, "requires_grad", False):
+    if inputs and isinstance(inputs[0], str):
+        output = getattr(module, inputs[0])(*inputs[1:])
+    else:
+        output = module(*inputs)
+    if isinstance(output, tuple):
+        output = tuple(one.detach() if isinstance(one, Tensor) else one for one in output)
+    elif getattr(output, "requires_grad", False):
         output.sum().backward()
         output = output.detach()
     reached = {name: p.grad is not None for name, p in mine.items()}

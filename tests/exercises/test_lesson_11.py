@@ -1,4 +1,4 @@
-"""Exercise 11.6: machines that end a program, and answers that no misconception names."""
+"""Exercise 11.10: machines that end a program, and answers that no misconception names."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def looks_whether_it_fits(peak_of: Peak, memory: int) -> int:
 )
 def test_a_wrong_answer_does_not_pass(answer: Callable[[Peak, int], int]) -> None:
     for seed in range(3):
-        result = examine("11.6", answer, seed=seed)
+        result = examine("11.10", answer, seed=seed)
         assert result.outcome in (Outcome.NOT_YET, Outcome.ERROR), str(result)
         assert result.misconception in (None, "changes_input")
 
@@ -165,7 +165,7 @@ def test_a_wrong_answer_does_not_pass(answer: Callable[[Peak, int], int]) -> Non
     ("answer", "said"), [(one_by_one, "TooManySteps"), (by_halves, "OutOfMemory")]
 )
 def test_what_ended_the_program_is_said(answer: Callable[[Peak, int], int], said: str) -> None:
-    result = examine("11.6", answer, seed=0)
+    result = examine("11.10", answer, seed=0)
     assert "raised an exception" not in result.message
     details = dict(result.details)
     assert said in details["raised"] and "besides" not in details
@@ -212,7 +212,7 @@ def test_a_line_through_small_batches_is_named(
     answer: Callable[[Peak, int], int], said: str
 ) -> None:
     for seed in range(4):
-        assert said in examine("11.6", answer, seed=seed).message
+        assert said in examine("11.10", answer, seed=seed).message
 
 
 def as_often_as_it_goes_in(peak_of: Peak, memory: int) -> int:
@@ -250,7 +250,7 @@ def test_what_stops_or_rounds_too_early_is_named(
     answer: Callable[[Peak, int], int], said: str
 ) -> None:
     for seed in range(4):
-        result = examine("11.6", answer, seed=seed)
+        result = examine("11.10", answer, seed=seed)
         assert result.outcome is Outcome.NOT_YET and said in result.message, result.message
 
 
@@ -271,7 +271,7 @@ def while_it_fits(peak_of: Peak, memory: int) -> int:
 )
 def test_what_led_to_the_end_is_said(answer: Callable[[Peak, int], int], said: str) -> None:
     for seed in range(4):
-        assert re.search(said, examine("11.6", answer, seed=seed).message)
+        assert re.search(said, examine("11.10", answer, seed=seed).message)
 
 
 def test_two_linear_layers_in_an_attention_are_named() -> None:
@@ -282,15 +282,15 @@ def test_two_linear_layers_in_an_attention_are_named() -> None:
         )
         return vocab * d + 2 * ((p + 2) * d + norm) + layers
 
-    assert examine("11.5", count, seed=0).misconception == "two_projections"
+    assert examine("11.9", count, seed=0).misconception == "two_projections"
 
 
 def test_the_largest_batch_stands_beside_the_machine() -> None:
-    result = examine("11.6", lambda peak_of, memory: 4, seed=0)
+    result = examine("11.10", lambda peak_of, memory: 4, seed=0)
     assert "16 records fit, 17 do not" in " ".join(str(result).split())
 
 
-# ---------------------------------------------------------------------- 11.4, another record
+# ---------------------------------------------------------------------- 11.8, another record
 
 
 def exchanged_by(order: Callable[[int], list[int]], *names: str) -> Callable[..., dict]:
@@ -307,7 +307,7 @@ READ = ("input_ids", "attention_mask")
 
 
 def test_an_exchange_by_index_passes() -> None:
-    assert examine("11.4", exchanged_by(before, *READ), seed=0).outcome is Outcome.SOLVED
+    assert examine("11.8", exchanged_by(before, *READ), seed=0).outcome is Outcome.SOLVED
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_an_exchange_by_index_passes() -> None:
 )
 def test_a_wrong_exchange_is_named(answer: Callable[..., dict], misconception: str | None) -> None:
     for seed in range(3):
-        result = examine("11.4", answer, seed=seed)
+        result = examine("11.8", answer, seed=seed)
         assert result.outcome is Outcome.NOT_YET
         assert result.misconception == misconception
 
@@ -336,7 +336,7 @@ def test_an_exchange_in_place_is_refused() -> None:
             batch[name] = batch[name].roll(1, dims=0)
         return batch
 
-    result = examine("11.4", in_place, seed=0)
+    result = examine("11.8", in_place, seed=0)
     assert result.outcome is Outcome.NOT_YET and "changed its input" in str(result)
 
 
@@ -345,5 +345,5 @@ def test_an_exchange_in_place_is_refused() -> None:
 )
 def test_a_right_answer_passes(answer: Callable[[Peak, int], int]) -> None:
     for seed in range(5):
-        result = examine("11.6", answer, seed=seed)
+        result = examine("11.10", answer, seed=seed)
         assert result.outcome is Outcome.SOLVED, str(result)

@@ -99,7 +99,7 @@ def test_what_goes_further_hides_nothing_that_a_learner_needs(lesson):
             kinds = {tag.partition(":")[0] for tag in tags(cell)}
             assert not kinds & {"widget", "parameters", "break"}, cell.source
             assert not heading.search(text), text
-            for exercise in re.findall(r"^#### (\d\d\.\d) ", text, re.MULTILINE):
+            for exercise in re.findall(r"^#### (\d\d\.\d+) ", text, re.MULTILINE):
                 assert exercise in aside, f"what is seen of the aside names {exercise}"
         else:
             assert not re.search(r"^#### ", text, re.MULTILINE), text

@@ -70,7 +70,7 @@ def test_no_exercise_speaks_of_an_optional_one_that_may_have_been_left_out(lesso
             words += [idea.diagnosis for idea in one.words.misconceptions.values()]
             words += [remark.remark for remark in one.words.remarks.values()]
         own = {other for other in optional if one.optional and other[:2] == one.id[:2]}
-        named = re.findall(r"\b\d\d\.\d\b(?! years)", " ".join(words))
+        named = re.findall(r"\b\d\d\.\d+\b(?! years)", " ".join(words))
         assert optional.intersection(named) <= own, one.id
 
 
