@@ -158,7 +158,7 @@ for (name, of), dashes in zip(losses.items(), ("-", "--"), strict=True):
     axes.plot(steps, mean, dashes, color=colour)
     axes.plot(steps[-1], mean[-1], "o", color=colour)
     words = f"model {name}: {ends[name]:.1f} nats"
-    axes.text(steps[-1], mean[-1] - 0.9, words, color=colour, ha="right")
+    axes.text(steps[-1], mean[-1] - 1.9, words, color=colour, ha="right")
 axes.set(xlabel="step", ylabel="loss per token (nats)", ylim=0)
 picture
 
@@ -172,9 +172,9 @@ assert real or ends["A"] < ends["B"] - 0.2
 # One of the two would not notice if you handed it another patient's record.
 # Write down which one you suspect, and why.
 #
-# A, B and the model of this course are all made of the same parts. In this lesson
-# you write each part. Then you load trained weights into your model, let it
-# write a patient, and find the culprit with it.
+# A, B and the model of this course are made of the same parts. In this lesson
+# you write all of them, load trained weights into your model, let it write a patient,
+# and find the culprit.
 #
 # ## Two halves and one arrow
 #
@@ -276,10 +276,9 @@ picture
 # %% [markdown]
 # A dot product is a sum of d terms, and its standard deviation grows with
 # the root of d. Without the scale, a query of 768 numbers looks at hardly
-# more than one key. That is bad for learning, which follows the
+# more than one key. Then a higher score changes hardly anything, and so the
 # [gradient](../course/book/glossary.md), the change of the loss with each
-# parameter. Where one key has nearly all the weight, a higher score changes
-# hardly anything, and the gradient is next to nothing.
+# parameter, which learning follows, is next to nothing.
 
 # %% tags=["hide-input"]
 # check: without the scale, a higher score changes the best weight less
@@ -334,24 +333,23 @@ check("11.1", attention)
 #
 # The decoder writes one token after the other, so it must not read ahead. Does the model
 # keep to this? Change the vector at each position in turn, and see where the output
-# changes. The decoder is given the same record, shifted as in lesson 09: each position
-# holds the token written *last*, and what it must write is the next one. So reading
-# itself gives nothing away.
+# changes. The decoder is given the record shifted, as in lesson 09: each position
+# holds the token written *last*, so reading itself gives nothing away.
 
 # %% tags=["hide-input"]
 # one record for the encoder, and shifted for the decoder
-ids = torch.tensor([[*tokenizer.encode([tokenizer.codes[3:5]]), 0, 0]])
+ids = torch.tensor([[*tokenizer.encode([tokenizer.codes[3:5]]), 0, 0, 0]])
 given = torch.cat([torch.tensor([[tokenizer.eos_id]]), ids[:, :-1]], dim=1)
 patient = {
     "x_num": torch.tensor([[64.0]]),  # age in years
     "x_cat": torch.tensor([[1]]),  # 1 is F
 }
-mask = torch.tensor([[1] * 8 + [0] * 2])  # prompts count as real
+mask = torch.tensor([[1] * 8 + [0] * 3])  # prompts count as real
 prompts = model.encoder_prompt(**patient)  # (1, 2, d_model)
 tokens = model.get_input_embeddings()(torch.cat([ids, given]))
 vectors, shifted = (
     torch.cat([prompts, one[None]], dim=1) for one in tokens
-)  # (1, 10, d_model) each
+)  # (1, 11, d_model) each
 positions = {}
 for side, row in (("encoder", ids), ("decoder", given)):
     written = map(icd9.written, tokenizer.tokens(row[0].tolist()))
@@ -397,8 +395,8 @@ reaches = {
 # check: who depends on whom
 assert reaches["encoder"][:, :8].all()
 assert not reaches["encoder"][:8, 8:].any()
-assert (reaches["encoder"][8:, 8:] == torch.eye(2).bool()).all()
-assert (reaches["decoder"] == torch.ones(10, 10).tril().bool()).all()
+assert (reaches["encoder"][8:, 8:] == torch.eye(3).bool()).all()
+assert (reaches["decoder"] == torch.ones(11, 11).tril().bool()).all()
 colours = ListedColormap(["white", "#2d708e", "#b5b9c4"])
 
 # %%
@@ -409,33 +407,29 @@ picture, panels = blank_chart(
     f"encoder, {reaches['decoder'].sum()} of the decoder, none of them "
     "above its diagonal.",
     "Filled: the output depends on the input. Grey: the input is padding.",
-    height=3.9, columns=2,
+    height=4.1, columns=2,
 )  # fmt: skip
 for axes, (side, reached) in zip(panels, reaches.items(), strict=True):
     kinds = reached.long()  # (positions, positions)
     kinds[:, [name == "<PAD>" for name in positions[side]]] *= 2
     axes.pcolormesh(kinds, cmap=colours, vmax=2, edgecolors="lightgrey")
-    ticks = torch.arange(10) + 0.5
+    ticks = torch.arange(11) + 0.5
     axes.set_xticks(ticks, positions[side], rotation=90)
     axes.set_yticks(ticks, positions[side])
     axes.tick_params(labelbottom=False, labeltop=True, length=0)
-    axes.set(title=side, ylim=(10, 0), aspect="equal", ylabel="output")
+    axes.set(title=side, ylim=(11, 0), aspect="equal", ylabel="output")
 picture
 
 
 # %% [markdown]
-# - **Encoder.** Every row depends on every real column, before it and
-#   after it.
-# - **Decoder.** A row depends on itself and on what stands before it. That is
-#   its [causal mask](../course/book/glossary.md).
-# - **Prompts** stand first, so every later row depends on them.
-# - **Padding** is grey. In the encoder it is hidden: a padded row changes itself, because
-#   each vector also travels past attention, and no other row. The decoder hides none, so
+# - **Encoder.** Every row depends on every real column.
+# - **Decoder.** A row depends on itself and on what stands before it, prompts
+#   included. That is its [causal mask](../course/book/glossary.md).
+# - **Padding** is grey. The encoder hides it: a padded row changes itself, because
+#   a vector also travels past attention, and no other row. The decoder does not, so
 #   the second `<PAD>` reads the first. That does no harm: padding comes last, no
-#   real row reads what comes later, and padded rows have no label.
-#
-# The mask that you write next hides padding too, so that nothing depends on where it
-# stands.
+#   real row reads what comes later, and padded rows have no label. The mask that you
+#   write next hides it all the same.
 #
 # ### 11.2 Causal mask with prompts
 #
@@ -465,8 +459,8 @@ check("11.2", decoder_mask)
 #
 # The rest of the model is yours to write: five classes, from the inside out. Their
 # parts have BART's own names, because a checkpoint's weights are found by name.
-# `mine("11.3")` gives you back your answer to 11.3, or the worked one while you have
-# none, so you can leave a step out.
+# `mine("11.3")` returns your answer to 11.3, or the worked one while you have
+# none, so you can skip a step.
 #
 # ### Heads
 #
@@ -618,21 +612,18 @@ check("11.4", EncoderLayer)
 # - Heads divide the width, and each looks for something of its own.
 # - A layer adds what a part computes to what went into it, and norms the sum.
 #
-# The second half follows the only way from the encoder to the decoder, and finds out
-# which model does not use it. To come back later, select the next cell and choose
+# In the second half you finish the model, and find out who does not read. To come back
+# later, select the next cell and choose
 # *Run > Run All Above Selected Cell*; it takes about half a minute.
 
 # %% [markdown]
 # ## How the decoder reads the encoder
 #
-# So far queries, keys and values came from the same positions. That is
+# So far queries, keys and values came from the same positions:
 # [self-attention](../course/book/glossary.md). In
-# [cross-attention](../course/book/glossary.md) the query comes from the
-# decoder, and keys and values come from the encoder. Only padding is
-# hidden.
-#
-# Here is a head of the last layer of the trained model, on an undamaged
-# record:
+# [cross-attention](../course/book/glossary.md) the decoder makes the queries, and
+# the encoder keys and values. Only padding is hidden. Here is a head of the
+# trained model's last layer, on an undamaged record:
 
 # %% tags=["hide-input"]
 # the cross-attention to the record above, and a head of the last layer
@@ -645,11 +636,11 @@ weights = seen.weights[-1, head, row]  # (positions of the encoder,)
 draw_cross_attention(seen.columns, seen.rows, weights, row=row)
 
 # %% [markdown]
-# The decoder has just written the framed code and will write the next one.
-# That next code is where it looks in the encoder's record.
+# The decoder has just written the framed code. It looks at the code that it will
+# write next.
 #
-# The explorer shows all rows. Each names the token just written and the one to be
-# written next, and the bright cell mostly lies in the column of the second. Move
+# The explorer shows all rows. Each names the token just written and the next one, and
+# the bright cell mostly lies in the column of the second. Move
 # *layer* to 0, and the diagonal fades. In layer 1, which rows do not keep to it,
 # and why?
 
@@ -701,7 +692,7 @@ check("11.5", DecoderLayer)
 # the positions away and reverse a record:
 
 # %%
-alone = ids[:, :-2]  # (1, 6), without the padding
+alone = ids[:, :-3]  # (1, 6), without the padding
 without = copy.deepcopy(model)
 nn.init.zeros_(without.model.encoder.embed_positions.weight)
 for name, one in (("without", without), ("with", model)):
@@ -785,28 +776,22 @@ Stack = mine("11.6")
 
 
 class TinyBart(nn.Module):
-    def __init__(
-        self, n_tokens: int, d_model: int, n_heads: int, d_ff: int,
-        n_layers: int, n_positions: int,
-    ) -> None:  # fmt: skip
+    def __init__(self, n_tokens: int, d_model: int, n_heads: int,
+                 d_ff: int, n_layers: int, n_positions: int) -> None:
         super().__init__()
         raise NotImplementedError("11.7: replace this line")
 
-    def encode(
-        self, ids: Tensor, attention_mask: Tensor, prompts: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def encode(self, ids: Tensor, attention_mask: Tensor,
+               prompts: Tensor) -> tuple[Tensor, Tensor]:
         raise NotImplementedError("11.7: replace this line")
 
-    def decode(
-        self, ids: Tensor, prompts: Tensor,
-        memory: Tensor, memory_mask: Tensor,
-    ) -> Tensor:  # fmt: skip
+    def decode(self, ids: Tensor, prompts: Tensor, memory: Tensor,
+               memory_mask: Tensor) -> Tensor:
         raise NotImplementedError("11.7: replace this line")
 
-    def forward(
-        self, ids: Tensor, attention_mask: Tensor, decoder_ids: Tensor,
-        prompts: Tensor, decoder_prompts: Tensor,
-    ) -> Tensor:  # fmt: skip
+    def forward(self, ids: Tensor, attention_mask: Tensor,
+                decoder_ids: Tensor, prompts: Tensor,
+                decoder_prompts: Tensor) -> Tensor:
         raise NotImplementedError("11.7: replace this line")
 
 
@@ -821,8 +806,8 @@ check("11.7", TinyBart)
 parts()
 
 # %% [markdown]
-# The checkpoint's model is `transformers`' BART with two prompts. Because your parts have its names,
-# its weights find their places:
+# The checkpoint is `transformers`' BART with two prompts. As your parts have its
+# names, its weights find their places:
 
 # %%
 TinyBart = mine("11.7")
@@ -831,12 +816,6 @@ tiny = TinyBart(len(tokenizer), 96, 4, 192, 2, 256)
 tiny.load_state_dict(
     {name: trained[f"model.{name}"] for name in tiny.state_dict()}
 )
-
-
-def prompted_loss(tiny, batch, read=None):
-    return functional.cross_entropy(
-        prompted(tiny, model, batch, read or batch).mT, batch["labels"]
-    )
 
 
 def prompted(tiny, model, batch, read):
@@ -849,9 +828,15 @@ def prompted(tiny, model, batch, read):
     )  # fmt: skip
 
 
+def prompted_loss(tiny, batch, read=None):
+    return functional.cross_entropy(
+        prompted(tiny, model, batch, read or batch).mT, batch["labels"]
+    )
+
+
 # %% [markdown]
-# Does it compute the same? Sixteen damaged records of different lengths, in float64, so that
-# rounding cannot hide a fault:
+# Does it compute the same? Here are sixteen damaged records of different lengths, in
+# float64, so that rounding hides no fault:
 
 # %%
 batch = held_out.batch(range(16))
@@ -861,13 +846,13 @@ with torch.no_grad():
     expected = theirs(**exact).logits  # (16, target, n_tokens)
     logits = prompted(copy.deepcopy(tiny).double(), theirs, exact, exact)
 apart = (logits - expected).abs().max().item()
-print(f"{logits.numel():,} logits, at most {apart:.0e} apart")
+print(f"{logits.numel():,} logits, none 1e-5 apart: {apart < 1e-5}")
 assert apart < 1e-5
 
 
 # %% [markdown]
-# Every logit is the library's. So your model should also write what the library's writes. Here is
-# the plainest way to write, always the likeliest token (*greedy*), for a woman of 64:
+# Then it should also write what the library writes. The plainest way is *greedy*, always
+# the likeliest token. A woman of 64:
 
 # %%
 @torch.no_grad()
@@ -900,10 +885,9 @@ for age, sex in ((64, 1), (70, 0), (30, 1), (0, 0), (85, 1)):
 
 
 # %% [markdown]
-# This is your model, and it writes the library's patient. In the next lessons its
-# pieces return: 12 makes the prompts, 13 puts a second head on what `decode` returns, 14
-# changes the loss and 15 trains it with a loop of yours. `python3 -m course mine` prints it
-# as one file.
+# This is the library's patient, too. Your model returns in the next lessons: 12 makes
+# its prompts, 13 puts a second head on what `decode` returns, 14 adds losses, and in 15 you
+# train it with a loop of your own. `python3 -m course mine` prints it as one file.
 #
 # ## The test
 #
@@ -932,8 +916,8 @@ def exchange_records(batch: dict[str, Tensor]) -> dict[str, Tensor]:
 check("11.8", exchange_records)
 
 # %% [markdown]
-# Now measure the loss on held-out records, damaged as in training, once with
-# the right record and once with another patient's.
+# Now measure the loss on held-out records, once with the right record in the encoder
+# and once with another patient's.
 
 # %%
 exchange_records = mine("11.8")
@@ -976,12 +960,12 @@ draw_bars(
 
 # %% [markdown]
 # The culprit is A: it never reads its patient, though its loss is lower than B's.
-# Which would you use? Not A. As long as it does not read, it cannot do better than
+# As long as it does not read, it cannot do better than
 # the codes written so far allow. B can, with more training.
 #
-# Why is A blind? A differs from B in two ways. Its random weights were smaller, with a
-# standard deviation of 0.02, BART's default for wide models, where B's had 0.08; and it
-# trained longer. So train anew from both starts, equally long, with three seeds each:
+# Why is A blind? It differs from B in two ways: it trained longer, and its random weights
+# began smaller, with a standard deviation of 0.02, BART's default for wide models. B's
+# began with 0.08. So train from both starts again, equally long, with three seeds each:
 
 # %%
 @torch.no_grad()
@@ -1022,22 +1006,21 @@ draw_dots(
 )  # fmt: skip
 
 # %% [markdown]
-# Whichever the seed, no model reads that began with 0.02, and all read that began with 0.08: the small
-# initialization is to blame. In a blind model, the encoder's vectors of any two tokens
-# have become nearly the same, with a cosine above 0.95, so there is nothing to tell apart. (Why
-# they do is beyond this lesson.) Begin with larger weights, and test whether the model
-# reads.
+# The small initialization is to blame: with it, no seed gives a model that reads, and
+# with the larger one every seed does. In a blind model the encoder's vectors of any two
+# tokens have a cosine above 0.95, so there is nothing to tell apart. (Why they become so
+# is beyond this lesson.) Begin with larger weights, and test whether the model reads.
 
 # %% [markdown]
 # ### Going further: drop the encoder
 #
-# A decoder-only model, in fifteen lines of your parts: the family of GPT, and of ETHOS, CEHR-GPT and
-# Delphi, which model patients.
+# A decoder-only patient model from your parts, in some fifteen lines: the family of GPT,
+# and of ETHOS, CEHR-GPT and Delphi, which model patients.
 
 # %% [markdown]
-# To write new patients from age and sex, an encoder has nothing to read. What is left without it
-# is a layer of masked self-attention and feed-forward net: your `EncoderLayer`, under a causal mask.
-# The demographics stand before the tokens:
+# When a model writes new patients from age and sex, its encoder has nothing to read.
+# Without cross-attention a decoder layer is your `EncoderLayer`, under a causal mask. The
+# demographics stand before the tokens:
 
 # %%
 EncoderLayer, Stack = mine("11.4"), mine("11.6")
@@ -1062,7 +1045,7 @@ class PatientGPT(nn.Module):
 
 
 # %% [markdown]
-# Beside it, a TinyBart with the same prompts, whose encoder reads an empty record:
+# Its rival is a TinyBart with the same prompts, whose encoder reads an empty record:
 
 # %%
 class EmptyBart(nn.Module):
@@ -1114,11 +1097,11 @@ draw_dots(
 
 
 # %% [markdown]
-# No: with little more than half the weights, the decoder-only model comes within 0.2 nats. It
-# cannot repair a damaged record, though, as nothing shows it one. Here are three women of 64, each
-# token drawn from the model's probabilities:
+# No: with little more than half the weights, the decoder-only model comes within 0.2
+# nats. (It could not repair a damaged record, as nothing shows it one.) Here are three
+# women of 64, each token drawn from the model's probabilities:
 
-# %%
+# %% tags=["nbval-ignore-output"]
 @torch.no_grad()
 def draw_patient(gpt, age, sex, generator):
     person = torch.tensor([[float(age)]]), torch.tensor([[sex]])
@@ -1138,9 +1121,11 @@ for _ in range(3):
     print(*map(icd9.written, drawn))
 
 # %% [markdown]
-# After 80 steps it knows how a record is built, and little of medicine. Trained longer, its patients are
-# one of the cohorts that lesson 19 judges.
-#
+# After 80 steps it knows roughly how a record is built, and little of medicine: 64 is late
+# for a pregnancy. Trained longer, such a model writes one of the cohorts that lesson 19
+# judges.
+
+# %% [markdown]
 # ### Going further: how large is a full BART?
 #
 # Before you download a model, you can count its parameters to the last one. Exercise
@@ -1267,10 +1252,8 @@ check("11.9", count_parameters)
 #   that the forward pass computes and the gradient needs again;
 # - a **gradient** for each weight.
 #
-# Its memory can be fullest at two points. One is when the backward pass begins,
-# with all the activations and two more tensors as large as the logits. (The third
-# that lesson 10 counted, the log-probabilities, is one of the activations.) The
-# other is the update, with all the gradients. The larger one counts:
+# Its memory is fullest either when the backward pass begins, with all the activations and
+# two more tensors as large as the logits, or at the update, with all the gradients:
 
 # %%
 def step_bytes(weights, activations, logits):
@@ -1280,8 +1263,8 @@ def step_bytes(weights, activations, logits):
 
 
 # %% [markdown]
-# How much does the forward pass keep of one record? Measure it with one layer and
-# with two: each further layer adds the same.
+# Measure what the forward pass keeps of one record with one layer and with two: each
+# further layer adds the same.
 
 # %% tags=["hide-input"]
 # activations and logits of one record, from models of one layer and of two
@@ -1448,9 +1431,8 @@ bend = weights / (each[0] + 2 * each[1])
 assert real or 11 < bend < 13
 
 # %% [markdown]
-# Activations pile up in the forward pass. In the backward pass they are dropped one
-# by one while gradients come. Here is `step_bytes` beside measured steps of this
-# model. The peak is flat as long as the update is larger than the backward pass:
+# Here is `step_bytes` beside measured steps of this model. The peak is flat as long as
+# the update is larger than the backward pass:
 
 # %%
 line = [step_bytes(weights, n * each[0], n * each[1]) for n in range(65)]
@@ -1525,28 +1507,28 @@ check("11.10", largest_batch)
 #    repairs records. What do you ask for?
 #
 # <details><summary>Answer</summary>
-# The loss with the encoder inputs swapped among patients. If that is the
-# same, the decoder does not read the record. If it is higher, the decoder reads,
-# but perhaps only to copy. So ask, as in lesson 09, how many lost codes come
+# The loss with the records swapped among patients. If it is the
+# same, the decoder does not read them. If it is higher, the decoder reads,
+# but perhaps only to copy: ask, as in lesson 09, how many lost codes come
 # back.
 # </details>
 #
-# 3. You reverse the tokens of a record, and the encoder gives the same vectors in
-#    reverse order. What has been forgotten?
+# 3. You leave out `nn.ModuleList` and keep the layers in a plain list. What goes wrong in
+#    training?
 #
 # <details><summary>Answer</summary>
-# The positions. Attention alone does not know which token comes first.
+# PyTorch does not see their weights, so the optimizer never changes them. Nothing raises
+# an error.
 # </details>
 #
 # ## What comes next
 #
-# You have written a BART, and can find out whether it reads its input.
 # Try the test on your own patients: set `EHR_COURSE_DATA` as in lesson 08 and run
 # this lesson again.
 #
 # The two prompts were taken for granted. [Lesson 12](12_conditional_prompt.ipynb)
-# builds them from age and sex, puts them into your model, and shows what happens when the age goes in the
-# simplest way.
+# builds them from age and sex for your model, and shows what happens when the age goes in
+# the simplest way.
 
 # %% [markdown]
 # ## If you come from the tutorial
@@ -1676,7 +1658,7 @@ assert (apart > 0.01).all()
 # %% tags=["claim:20"]
 labels = alone  # (1, 6)
 with torch.no_grad():
-    logits = model.lm_head(run_decoder(shifted[:, :-2]))  # (1, 8, ...)
+    logits = model.lm_head(run_decoder(shifted[:, :-3]))  # (1, 8, ...)
 message = ""
 try:
     functional.cross_entropy(logits[0], labels[0])

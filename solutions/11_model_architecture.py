@@ -158,10 +158,13 @@ class Attention(nn.Module):
             setattr(self, name, nn.Linear(d_model, d_model))
 
     def forward(self, reader, read, mask):
-        projected = self.q_proj(reader), self.k_proj(read), self.v_proj(read)
         query, key, value = (
-            x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-            for x in projected
+            project(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+            for project, x in (
+                (self.q_proj, reader),
+                (self.k_proj, read),
+                (self.v_proj, read),
+            )
         )
         result = functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask.unsqueeze(1)
@@ -402,16 +405,19 @@ class TinyBart(nn.Module):
     ):
         super().__init__()
         self.shared = nn.Embedding(n_tokens, d_model)
-        sides = {"encoder": EncoderLayer, "decoder": DecoderLayer}
-        for side, kind in sides.items():
-            layers = [kind(d_model, n_heads, d_ff) for _ in range(n_layers)]
+        for side in ("encoder", "decoder"):
+            kind = EncoderLayer if side == "encoder" else DecoderLayer
+            layers = nn.ModuleList()
+            for _ in range(n_layers):
+                layers.append(kind(d_model, n_heads, d_ff))
             setattr(self, side, Stack(layers, d_model, n_positions))
 
     def embed(self, prompts, ids):
         return torch.cat([prompts, self.shared(ids)], dim=1)
 
     def encode(self, ids, attention_mask, prompts):
-        real = functional.pad(attention_mask, (prompts.shape[1], 0), value=1)
+        n_prompts = prompts.shape[1]
+        real = functional.pad(attention_mask, (n_prompts, 0), value=1)
         mask = real.bool().unsqueeze(1)
         return self.encoder(self.embed(prompts, ids), mask), mask
 

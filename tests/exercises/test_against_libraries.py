@@ -17,14 +17,12 @@ from transformers import (
     BartForConditionalGeneration,
     get_cosine_schedule_with_warmup,
 )
-from transformers.models.bart.modeling_bart import (
-    BartLearnedPositionalEmbedding,
-    shift_tokens_right,
-)
+from transformers.models.bart.modeling_bart import shift_tokens_right
 
 from ehr_course.exercises.catalogue import find_exercise
 from ehr_course.exercises.compare import first_difference
 from ehr_course.exercises.exercise import Exercise
+from ehr_course.exercises.worked_answers import worked
 from ehr_course.models.prompt_bart import (
     CategoricalPrompt,
     ConditionalPrompt,
@@ -34,17 +32,6 @@ from ehr_course.models.prompt_bart import (
 
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
     return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-
-
-def bart_embedding(
-    token_ids: Tensor, prompts: Tensor, token_table: Tensor, position_table: Tensor
-) -> Tensor:
-    rows, width = position_table.shape
-    with torch.device("meta"):
-        table = BartLearnedPositionalEmbedding(rows - 2, width)
-    table.weight = nn.Parameter(position_table, requires_grad=False)
-    joined = torch.cat([prompts, functional.embedding(token_ids, token_table)])[None]
-    return (joined + table(joined[:, :, -1])).squeeze(0)
 
 
 def bart_parameters(
@@ -103,6 +90,24 @@ def test_the_conditional_prompt_is_the_librarys() -> None:
     for probe in exercise.probes(0):
         prompts = exercise.worked_answer(*probe)["prompts"]
         torch.testing.assert_close(prompts.detach(), prompts_of_the_library(*probe))
+
+
+def test_the_tiny_bart_takes_the_librarys_weights_by_name_and_computes_the_same() -> None:
+    config = BartConfig(
+        vocab_size=20, d_model=8, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=12,
+        decoder_ffn_dim=12, encoder_attention_heads=2, decoder_attention_heads=2,
+        max_position_embeddings=16, init_std=0.5,
+    )  # fmt: skip
+    library = BartForConditionalGeneration(config).eval()
+    tiny = worked("11.7")(20, 8, 2, 12, 2, 16)
+    weights = {name.removeprefix("model."): w for name, w in library.state_dict().items()}
+    tiny.load_state_dict({name: weights[name] for name in tiny.state_dict()})
+    assert {p.numel() for p in tiny.parameters()} == {p.numel() for p in library.parameters()}
+    ids, given = torch.randint(3, 20, (2, 3, 7))
+    mask, none = torch.tensor([[1] * 7, [1] * 5 + [0] * 2, [1] * 7]), torch.zeros(3, 0, 8)
+    with torch.no_grad():
+        expected = library(ids, mask, decoder_input_ids=given).logits
+        torch.testing.assert_close(tiny(ids, mask, given, none, none), expected)
 
 
 def targets(clean: Tensor, corrupted: Tensor, scored: Tensor) -> tuple[Tensor, Tensor]:

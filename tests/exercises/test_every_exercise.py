@@ -16,7 +16,7 @@ from ehr_course.exercises.diagnose import same
 from ehr_course.exercises.exercise import Exercise
 from ehr_course.exercises.learner_code import call
 from ehr_course.exercises.result import Outcome
-from ehr_course.exercises.worked_answers import as_function, worked_answer
+from ehr_course.exercises.worked_answers import answer_name, as_function, worked_answer
 
 ROOT = Path(__file__).parents[2]
 EXERCISES = {task.id: task for task in all_exercises() if isinstance(task, Exercise)}
@@ -111,10 +111,13 @@ def test_the_stub_says_which_types_are_asked_for(exercise_id: str) -> None:
 
 @each_exercise
 def test_an_exception_shows_the_learners_own_line(exercise_id: str) -> None:
-    source = worked_answer(exercise_id)
-    head, _, body = source.partition(":\n")
-    broken = f"{head}:\n    return misspelt_name\n{body}"
-    result = examine(exercise_id, as_function(exercise_id, broken), seed=1)
+    source, name = worked_answer(exercise_id), answer_name(exercise_id)
+    node = next(n for n in ast.parse(source).body if getattr(n, "name", "") == name)
+    if isinstance(node, ast.ClassDef):
+        node = next(n for n in node.body if isinstance(n, ast.FunctionDef))
+    lines, first = source.splitlines(), node.body[0]
+    lines.insert(first.lineno - 1, " " * first.col_offset + "return misspelt_name")
+    result = examine(exercise_id, as_function(exercise_id, "\n".join(lines)), seed=1)
     assert result.outcome is Outcome.ERROR
     assert "return misspelt_name" in dict(result.details)["your line"]
 
