@@ -207,10 +207,7 @@ from .training.trainer import (
     train as train,
     warmup_cosine_factor as warmup_cosine_factor,
 )
-from .widgets.attention import (
-    attention_explorer as attention_explorer,
-    record_attention as record_attention,
-)
+from .widgets.attention import record_attention as record_attention
 from .widgets.chance import imagined_studies as imagined_studies
 from .widgets.loss_terms import (
     contributions as contributions,

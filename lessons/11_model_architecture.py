@@ -57,17 +57,15 @@ from transformers.models.bart.modeling_bart import BartAttention
 from ehr_course import (
     CodeTokenizer, Corruption, InputError, LengthBatchSampler, MemoryTrace,
     PatientProfile, PromptBart, PromptBartConfig, RecordDataset, Sampling,
-    activation_bytes, attention_explorer, choose_patients, code_meaning,
-    generate_patients, held_bytes, icd9, load_checkpoint, real_data,
-    record_attention,
+    activation_bytes, choose_patients, code_meaning, generate_patients,
+    held_bytes, icd9, load_checkpoint, real_data, record_attention,
 )
 from ehr_course.exercises import check, hint, mine, parts, progress
-from ehr_course.plots.charts import (
-    blank_chart, draw_bars, draw_dots, draw_heat,
+from ehr_course.plots import (
+    blank_chart, draw_attention_steps, draw_bars, draw_cross_attention,
+    draw_dots, draw_heat, draw_model,
 )
-from ehr_course.plots.lesson_11 import (
-    draw_attention_steps, draw_cross_attention, draw_model,
-)
+from ehr_course.widgets import attention_explorer
 
 # %% tags=["hide-input"]
 # set-up: the course's model and its patients

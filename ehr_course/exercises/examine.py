@@ -121,7 +121,9 @@ class Trial:
         if expected.error is not None:
             wanted, got = f"an exception: {type(expected.error).__name__}", shorten(made.value)
         elif made.error is not None:
-            wanted, got = shorten(expected.value), ""
+            is_module = is_module_class(self.exercise.worked_answer)
+            wanted = shorten(expected.value["output"] if is_module else expected.value)
+            got = ""
         else:
             wanted, got = shorten_both(expected.value, made.value, self.exercise.tolerance)
         details = [("input", _arguments(self.exercise, self.probes[index])), ("expected", wanted)]
@@ -383,6 +385,13 @@ def _plainly(trial: Trial, index: int) -> str:
         )
     if difference.kind == "type" and not difference.place:
         return f"The value has the wrong type: {difference.text}."
+    if difference.place.startswith("['parameters']"):
+        place = difference.place.removeprefix("['parameters']")
+        what = f"at {place}, {difference.text}" if place else difference.text
+        return (
+            "Your module was not run, because its parameters have other names or shapes than the "
+            f"task gives them: {what.removeprefix('keys: ')}."
+        )
     where = f" at {difference.place}" if difference.place else ""
     return f"The value differs{where}: {difference.text}."
 
