@@ -659,14 +659,14 @@ n_empty = longest * len(batch) - sum(map(len, batch))
 rows, fills, beside = {}, {}, {}
 for number, ids in enumerate(batch, 1):
     n_pads = longest - len(ids)
-    name = f"patient {number}\ninput_ids"
+    name = f"patient {number}" + "\ninput_ids" * (number == 1)
     beside[name] = f"{len(ids)} tokens"
     rows[name] = [str(i) for i in ids + [0] * n_pads]
     fills[name] = ["special" if i < 7 else "code" for i in ids]
     fills[name] += ["quiet"] * n_pads
 for number, ids in enumerate(batch, 1):
     n_pads = longest - len(ids)
-    name = f"patient {number}\nattention_mask"
+    name = f"mask {number}" + "\nattention_mask" * (number == 1)
     rows[name] = ["1"] * len(ids) + ["0"] * n_pads
     fills[name] = ["encoder"] * len(ids) + ["quiet"] * n_pads
 

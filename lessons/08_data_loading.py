@@ -1277,14 +1277,17 @@ visit, following = min(
 
 # %%
 back = returned(visit, following, mapping)
-boxes, words, arrows, now_coded = {}, {}, [], {*following.codes}
+boxes, words, notes, arrows = {}, {}, {}, []
+now_coded = {*following.codes}
 left = sorted(visit.codes, key=lambda old: old not in back)
 for y, old in enumerate(left):
     fill = "code" if old in back else "quiet"
     boxes |= {old: (0, y, fill), f"{old} now": (1, y, fill)}
     words[old] = f"{old}\n{cut(icd9.title(old))}"
     maybe = sorted(mapping[old], key=lambda new: new not in now_coded)
-    words[f"{old} now"] = "\nor ".join(maybe) or "no equivalent"
+    words[f"{old} now"] = maybe[0] if maybe else "no equivalent"
+    if len(maybe) > 1:
+        notes[f"{old} now"] = "or " + " or ".join(maybe[1:])
     arrows.append((old, f"{old} now"))
     arrows += [(f"{old} now", new) for new in maybe if new in now_coded]
 found = [new for _, new in arrows if new in now_coded]
@@ -1298,6 +1301,7 @@ draw_flow(
     boxes, arrows, "Which codes of a visit come back under another text?",
     f"Two visits of one patient with {len(equal)} equal texts. Dark:"
     f" came back, {len(back)} of {len(visit.codes)}", words=words,
+    notes=notes,
     columns=["earlier visit, ICD-9-CM", "may be, in ICD-10-CM",
              "next visit, ICD-10-CM"],
 )  # fmt: skip
