@@ -19,7 +19,7 @@ from nbformat import NotebookNode
 
 from course.command_error import CommandError
 from course.first_cell import is_first_cell
-from course.notebook import ASIDE, FOLDED_SECTION, WHAT_HOLDS
+from course.notebook import ASIDE, WHAT_HOLDS
 from course.reference import write_reference
 from course.syllabus import Lesson, load_syllabus
 from course.widget_states import file_of, put_into_the_book
@@ -120,9 +120,8 @@ def for_the_book(notebook: NotebookNode, terms: dict[str, str]) -> NotebookNode:
 
     A cell tagged ``claim:4`` gets the target ``claim-4``. A cell's picture gets the
     sentence beside it, its plain text, as its alternative text. A link to the glossary goes to the
-    term, one to another page of ``course/book`` to where that page stands. The parts that a
-    learner may skip are folded: what goes further, up to the next heading, and the section for
-    those who know the tutorial, a lesson's last. The cell that installs the course is left out.
+    term, one to another page of ``course/book`` to where that page stands. What goes further is
+    folded up to the next heading. The cell that installs the course is left out.
     """
     cells = []
     folded = None  # the id of the cell that began what is folded
@@ -137,10 +136,7 @@ def for_the_book(notebook: NotebookNode, terms: dict[str, str]) -> NotebookNode:
                 cell.source = _HEADING_IN_A_FOLD.sub(_RUBRIC, cell.source)
             cell.source = _GLOSSARY_LINK.sub(lambda link: _to_the_term(link, terms), cell.source)
             cell.source = cell.source.replace("](../course/book/", "](../")
-            if cell.source.startswith(FOLDED_SECTION):
-                folded = cell.id
-                cell.source = cell.source.replace(FOLDED_SECTION, _FOLD, 1)
-            elif cell.source.startswith(ASIDE):
+            if cell.source.startswith(ASIDE):
                 folded = cell.id
                 cell.source += _ASIDE_FOLD
         for tag in cell.metadata.get("tags", []):
@@ -157,10 +153,6 @@ def for_the_book(notebook: NotebookNode, terms: dict[str, str]) -> NotebookNode:
 
 
 _GLOSSARY_LINK = re.compile(r"\[([^\]]+)\]\(\.\./course/book/glossary\.md(?:#([^)]*))?\)")
-_FOLD = f"""{FOLDED_SECTION}
-
-<details class="folded-section"><summary>What its documents say, and what holds</summary>
-"""
 _HEADING_IN_A_FOLD = re.compile(r"^#### (.+)$", re.MULTILINE)
 # A section would begin inside the fold and end outside.
 _RUBRIC = r"```{rubric} \1\n:heading-level: 4\n```"

@@ -45,9 +45,6 @@ NOTEBOOK_METADATA = {
 }
 
 
-FOLDED_SECTION = "## If you come from the tutorial"
-"""The heading of a lesson's last section, for those who know its source. It is folded."""
-
 ASIDE = "### Going further: "
 """How the heading of a part that a learner may skip begins. What follows its cell is folded."""
 
@@ -91,7 +88,7 @@ def cell_metadata(kind: str, source: str, tags: list[str]) -> dict:
     metadata: dict = {"tags": list(tags)} if tags else {}
     if HIDDEN_CODE in tags:
         metadata["jupyter"] = {"source_hidden": True}
-    if kind == "markdown" and source.startswith((FOLDED_SECTION, ASIDE)):
+    if kind == "markdown" and source.startswith(ASIDE):
         metadata["jp-MarkdownHeadingCollapsed"] = True
     return metadata
 

@@ -768,6 +768,9 @@ print("missing: " + ", ".join(missing) if missing else "ready")
 # makes a mess of them.
 # [Lesson 07](07_tokenization.ipynb) builds a tokenizer for which every code
 # is one token.
+#
+# Lessons 07 to 15 follow the chapters of the PromptEHR onboarding guide. If you know
+# it, [What holds](../course/book/what_holds.md) says which of its claims hold.
 
 # %% tags=["hide-input"]
 # check: what newborn girls cannot have, and what is only rare
@@ -779,17 +782,3 @@ assert never and set(never) < theirs
 if SEED == 0:
     assert {"75251", "V502", "7786", "V8554"} <= set(never)
     assert "49390" in theirs - set(never)
-
-# %% [markdown]
-# ## If you come from the tutorial
-#
-# Skip this unless you know the PromptEHR onboarding guide, the tutorial whose
-# chapters 07 to 15 this course follows.
-
-# %% [markdown]
-# **The numbers** of the lessons are those of its chapters. Lessons 16 to 19
-# go on from there, and write what it left unfinished.
-#
-# **Its claims** do not always hold. Where a lesson repeats one, a cell measures
-# it first. Claims that matter only to its readers stand in a folded section
-# like this one, and [What holds](../course/book/what_holds.md) lists them all.

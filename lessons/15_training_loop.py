@@ -1323,49 +1323,7 @@ assert abs(ratio_after - 1) < 0.04
 #
 # [Lesson 16](16_pointer_generator.ipynb) trains a second model, which reads a
 # clinical note, writes its summary, and copies names that it has never seen.
-
-# %% [markdown]
-# ## If you come from the tutorial
 #
-# The tutorial leaves this chapter open. A document about the summariser that
-# comes later in this course describes a training; here it is measured.
-
-# %% [markdown]
-# **What 10,000 steps means.** It says: warm-up over 1,000 steps, cosine to
-# step 45,000, each step in 16 parts, 1.4 seconds an iteration, "5-6 hours for
-# 10,000 steps". Both readings of a step are computed here.
-
-# %% tags=["claim:47"]
-seconds = 10_000 * 1.4
-print(f"10,000 times 1.4 seconds: {seconds / 3600:.1f} hours")
-print(f"if each step has 16 such parts: {16 * seconds / 3600:.0f} hours")
-factor = warmup_cosine_factor(
-    10_000, warmup_steps=1_000, total_steps=45_000
-)
-print(f"learning rate at step 10,000: {factor:.2f} of its peak")
-steps = 10_000 // 16
-print(f"if 10,000 counts parts: {steps} steps, of 1,000 of the warm-up")
-assert round(seconds / 3600, 1) == 3.9 and round(factor, 1) == 0.9
-assert not 5 <= 16 * seconds / 3600 <= 6 and steps < 1_000
-
-# %% [markdown]
-# Neither reading gives 5 or 6 hours. A training that stops at 10,000 of
-# 45,000 steps never trains below 0.9 of the peak after the warm-up. If
-# 10,000 counts parts, not even the warm-up is over.
-#
-# **The float16 loop.** The document clips at 1.0, and its loop reads
-# `scaler.scale(loss).backward()`, `scaler.step(optimizer)`,
-# `scaler.update()`: where clipping belongs, and `scaler.unscale_`, it does
-# not show. It names accumulation, and shows no line of it. Its optimizer is
-# `torch.optim.Adam(weight_decay=1e-4)`, whose decay depends on the gradient.
-# And it uses `torch.cuda.amp`. Ask PyTorch what it thinks of that:
-
-# %% tags=["hide-input"]
-# what PyTorch says about torch.cuda.amp
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    torch.cuda.amp.GradScaler(enabled=False)
-    torch.cuda.amp.autocast(enabled=False)
-for warning in caught:
-    print(f"{warning.category.__name__}: {warning.message}")
-assert [one.category for one in caught] == [FutureWarning] * 2
+# If you know the tutorial that this lesson follows,
+# [What holds](../course/book/what_holds.md#15-training-loop)
+# says which of its claims hold.

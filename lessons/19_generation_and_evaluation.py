@@ -1771,36 +1771,7 @@ else:
 # You can now judge a synthetic cohort. `ehr-course generate` and `ehr-course
 # evaluate` do it on the command line: try your own data, and look first at the
 # copies. In [lesson 20](20_your_own_study.ipynb) the question is yours.
-
-# %% [markdown]
-# ## If you come from the tutorial
 #
-# Two things here answer the sources.
-
-# %% [markdown]
-# **"JS divergence 0.6".** The design document of the tutorial's system says
-# that large auxiliary weights destroy coherence, at this value. It names no
-# base and no root. Here are the largest value of each of three common readings,
-# and what 0.6 is in bits. Lesson 13 measures what the weights do.
-
-# %% tags=["claim:51"]
-nothing_common = [1, 0], [0, 1]
-largest = {
-    "divergence in bits": js_divergence(*nothing_common, base=2),
-    "divergence in nats": js_divergence(*nothing_common, base=math.e),
-    "distance in base e": js_distance(*nothing_common, base=math.e),
-}
-to_bits = {
-    "divergence in bits": lambda x: x,
-    "divergence in nats": lambda x: x / math.log(2),
-    "distance in base e": lambda x: x**2 / math.log(2),
-}
-for name, most in largest.items():
-    bits = to_bits[name](0.6)
-    print(f"{name}: at most {most:.3f}; 0.6 is {bits:.2f} bits")
-assert round(to_bits["divergence in nats"](0.6), 2) == 0.87
-assert round(to_bits["distance in base e"](0.6), 2) == 0.52
-
-# %% [markdown]
-# **The defaults of `generate`.** The same document has temperature 0.7, top-k
-# 40 and top-p 0.9 by default: the setting "all three" of this lesson.
+# If you know the tutorial that this lesson follows,
+# [What holds](../course/book/what_holds.md#19-generation-and-evaluation)
+# says which of its claims hold.

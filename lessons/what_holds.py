@@ -267,7 +267,7 @@ def n_parameters(module):
 # another description of the same system 245 million. At the size that the tutorial
 # gives, none of them holds.
 
-# %%
+# %% tags=["claim:15"]
 bart = shapes_of(BartForConditionalGeneration, BartConfig(**SIZE, **IDS))
 prompted = shapes_of(PromptBart, PromptBartConfig(**SIZE, **IDS))
 twice_as_long = SIZE | {"max_position_embeddings": 1_024}
@@ -309,7 +309,7 @@ assert config.pad_token_id == CodeTokenizer.bos_id
 # The tutorial multiplies 768 x (4 x 768) x 12 heads x 6 layers and gets 17 million.
 # The product is 170 million, and wrong: heads divide the width, and add no parameters.
 
-# %%
+# %% tags=["claim:16"]
 for n_heads in (1, 4, 12):
     with torch.device("meta"):
         block = BartAttention(768, n_heads, config=BartConfig())
@@ -326,7 +326,7 @@ assert round(768 * (4 * 768) * 12 * 6 / 1e6) == 170
 # also says that 5,569 tokens are BART's own 50,265, 7 special ones and 5,562 codes,
 # which cannot be.
 
-# %%
+# %% tags=["claim:17"]
 print(f"7 + 5,562 = {7 + 5_562:,}")
 print(f"with BART's 50,265 it would be {50_265 + 7 + 5_562:,}")
 config = BartConfig(**(SIZE | {"vocab_size": 5_569}), **IDS)
@@ -359,7 +359,7 @@ patient = {
     "x_cat": torch.tensor([[1]]),  # 1 is F
 }
 
-# %%
+# %% tags=["claim:18"]
 lengths = {}
 for combination in ("concat", "sum"):
     config = PromptBartConfig.for_tokenizer(
@@ -379,7 +379,7 @@ assert lengths["sum"] == ids.shape[1] + 1
 # error. If you add them to the tokens first, you get none, but the prompts are left
 # without a position and each token gets one that is two too low.
 
-# %% tags=["hide-input"]
+# %% tags=["claim:19", "hide-input"]
 # positions added after the prompts were put in front, and before
 encoder = model.model.encoder
 with torch.no_grad():
@@ -412,7 +412,7 @@ assert (apart > 0.01).all()
 # The tutorial compares the logits of prompts and tokens with the labels of the tokens.
 # The prompts' rows have to be cut off first.
 
-# %%
+# %% tags=["claim:20"]
 with torch.no_grad():
     encoded, mask = model.encode(ids, ones, **patient)
     out = model.model.decoder(  # reads the same vectors, prompts first
@@ -437,10 +437,10 @@ assert cut.shape[:2] == ids.shape
 # %% [markdown]
 # ### The last position
 #
-# It is said to summarise a record. Beside a longer record it is padding. Lesson 13
+# It is said to summarise a record. Beside a longer record it holds padding. Lesson 13
 # takes the last token that has a label.
 
-# %% tags=["hide-input"]
+# %% tags=["claim:21", "hide-input"]
 # the states of one record, alone and beside a longer one
 @torch.no_grad()
 def states_of(batch):
@@ -517,7 +517,7 @@ assert 2 * sum(counts) == 394_496
 #
 # ### Does the age enter as 65.0?
 #
-# The tutorial shows it so. Measure the length of the prompt of 65, in average tokens,
+# In the tutorial it does. Measure the length of the prompt of 65, in average tokens,
 # and the cosine of the prompts of 20 and 80 after the layer norm. The initial weights
 # are PyTorch's or BART's.
 
@@ -549,7 +549,7 @@ for scale in (1.0, 90.0):
 #
 # ### Do separate tables collide?
 #
-# The tutorial says so. Put the same numbers into two tables and into one, and look up
+# The tutorial says that they do. Put the same numbers into two tables and into one, and look up
 # all twelve kinds of patients.
 
 # %% tags=["claim:24"]
@@ -729,7 +729,7 @@ assert results["direct, rate x 10"][0] < results["direct"][0]
 
 # %% [markdown]
 # In the end every width has the loss of the best straight line, on new ages too: none
-# underfits, none overfits. A width of 128 is only ahead of the direct map after 20
+# underfits, none overfits. A width of 128 is ahead of the direct map only after 20
 # steps, probably because one step moves many parameters at once; ten times the rate
 # does much the same for the direct map. This does not show how a prompt trains inside a
 # large model.
@@ -862,7 +862,7 @@ assert abs(one - other) < 3
 #
 # ### Validity
 #
-# It is what some rules say. One of these rules looks for atrial fibrillation under
+# Validity is what a set of rules says. One of them looks for atrial fibrillation under
 # 42979. Look it up, with the right code and three more that the rules name, and count
 # the patients who have them.
 
@@ -1047,7 +1047,7 @@ assert round(largest[0], 3) == 0.833
 # 16 micro-batches, 1.4 seconds an iteration, "5-6 hours for 10,000 steps". Here are
 # both readings of a step.
 
-# %%
+# %% tags=["claim:47"]
 seconds = 10_000 * 1.4
 print(f"10,000 times 1.4 seconds: {seconds / 3600:.1f} hours")
 print(f"with 16 micro-batches a step: {16 * seconds / 3600:.0f} hours")
@@ -1091,7 +1091,7 @@ assert [one.category for one in caught] == [FutureWarning] * 2
 # The source note computes one step for a sentence about thrombocytopenia. Its loop over
 # the positions of the note adds `weights[i]` to the word `ids[i]`.
 
-# %%
+# %% tags=["claim:45"]
 sentence = "Patient has thrombocytopenia and requires monitoring."
 ids = [1, 245, 89, 12453, 21, 1876, 3421, 2]  # <s> ... </s>
 weights = [0.05, 0.12, 0.48, 0.23, 0.08, 0.04]
@@ -1115,7 +1115,7 @@ assert (len(words), len(ids), len(weights)) == (7, 8, 6)
 # The source note gives its model 22,459,137 parameters and then a breakdown. Make the
 # model at that size and count.
 
-# %%
+# %% tags=["claim:34"]
 large = shapes_of(PointerGenerator, PointerGeneratorConfig())
 encoder, decoder = large.encoder, large.decoder
 rows = {
@@ -1138,8 +1138,8 @@ assert counted["decoder's LSTM"] == 1_445_888
 assert (counted["vocabulary"], counted["p_gen"]) == (14_352_000, 897)
 
 # %% [markdown]
-# The total is right, to the last one. The breakdown is not: both LSTMs have other
-# numbers, some biases are missing, and its parts do not add up to the total.
+# The total is exact. The breakdown is not: both LSTMs have other numbers, some biases
+# are missing, and its parts do not add up to the total.
 #
 # ### Scores of padding
 #
@@ -1164,7 +1164,7 @@ torch.manual_seed(SEED)
 fresh = PointerGenerator(PointerGeneratorConfig.for_tokenizer(words))
 fresh.eval()
 
-# %%
+# %% tags=["claim:44"]
 scores = torch.tensor([[2.0, 1.0, 0.0], [2.0, 1.0, 0.0]])
 mask = torch.tensor([[1, 1, 0], [0, 0, 0]])  # the second note is empty
 for number in (torch.float32, torch.float16):
@@ -1197,7 +1197,7 @@ assert refused
 # of the new notes, and compare with pointing at words alone, at the first word of the
 # summary.
 
-# %%
+# %% tags=["claim:42"]
 batch = new_data.batch(range(16))
 masked = fresh.encode(batch["input_ids"], batch["attention_mask"])
 every_place = masked._replace(copyable=batch["attention_mask"].bool())
@@ -1216,11 +1216,11 @@ assert p_end["everything"] > 3 * p_end["words"]
 #
 # ### Subwords
 #
-# They leave "no true OOV" in the source note, and there is an extended vocabulary all
+# The source note says that they leave "no true OOV", and has an extended vocabulary all
 # the same. Train such a tokenizer on the training notes, and look at the names of the
 # new drugs.
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["claim:35", "nbval-ignore-output"]
 subwords = NoteTokenizer.train(texts, vocab_size=500)
 neighbours = {
     pair for text in texts for pair in pairwise(subwords.pieces(text))
@@ -1442,7 +1442,7 @@ assert moved < 0.5 and exact(late, short) > 0.8
 # 5,242,880 parameters for the direct prefix and "much fewer due to bottleneck" through
 # a hidden layer of 512. The first number is right; the network has 26 times as many.
 
-# %%
+# %% tags=["claim:39"]
 direct = prefix_parameters(20, 32, 4096)
 through = prefix_parameters(20, 32, 4096, d_hidden=512)
 print(f"direct {direct:,}, projected {through:,}", end="")
@@ -1490,7 +1490,7 @@ assert kept < 0.02 * table.numel() and token[0].unique().tolist() == [0]
 # earlier tokens and in which a prefix can stand. An encoder has no cache, and a prefix
 # in the decoder leaves it as it was, to the last bit:
 
-# %%
+# %% tags=["claim:40"]
 heart = make_cohort(8, seed=SEED, hospital="heart")
 empty = Corruption(p_empty=1.0)
 data = RecordDataset(heart, known, corruption=empty, seed=SEED)
@@ -1582,7 +1582,7 @@ assert told.num_layers == 2 * n_layers
 # each of three common readings, and what 0.6 is in bits.
 # [Lesson 13](13_multi_task_learning.ipynb) measures what the weights do.
 
-# %%
+# %% tags=["claim:51"]
 nothing_common = [1, 0], [0, 1]
 largest = {
     "divergence in bits": js_divergence(*nothing_common, base=2),
