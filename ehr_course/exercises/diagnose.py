@@ -17,6 +17,7 @@ from torch import Tensor
 from ehr_course.exercises.compare import alike, shorten
 from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.learner_code import SECONDS_A_CALL, Call, call, call_own
+from ehr_course.exercises.loop_to_try import Run
 from ehr_course.exercises.worked_answers import ChangeError
 
 NEAR = 1e-4
@@ -88,6 +89,8 @@ def diagnose(
     for name, misconception in exercise.misconceptions.items():
         if any(fits(exercise.changed_answer(change)) for change in misconception.changes):
             return Diagnosis((name,), misconception.diagnosis, failing[0])
+    if isinstance(probes[0][0], Run):
+        return _of_one_run(exercise, probes, calls, failing[0])
     if threading.current_thread() is not threading.main_thread():
         return None  # nothing could stop a pair that does not end
     began = time.process_time()
@@ -101,6 +104,30 @@ def diagnose(
             alone = [exercise.changed_answer(change) for _, change in pair]
             return Diagnosis(names, text, _where_both_act(exercise, alone, probes, calls, failing))
     return None
+
+
+def _of_one_run(
+    exercise: Exercise, probes: Sequence[Arguments], calls: Sequence[Call], shown: int
+) -> Diagnosis | None:
+    """Of the misconceptions that do in one run what an answer did, the one that does most so.
+
+    Each run asks for something else, so several mistakes of a training loop seldom meet in one.
+    """
+    found: list[tuple[int, str]] = []
+    for name, misconception in exercise.misconceptions.items():
+        for function in map(exercise.changed_answer, misconception.changes):
+            if same(call_own(function, probes[shown]), calls[shown], exercise.tolerance):
+                made = [call_own(function, probe) for probe in probes]
+                pairs = zip(made, calls, strict=True)
+                agrees = sum(same(one, other, exercise.tolerance) for one, other in pairs)
+                found.append((agrees, name))
+    if not found or calls[shown].error is not None:
+        return None
+    _, name = max(found, key=lambda one: one[0])
+    text = (
+        f"There is more than one thing to mend. First: {exercise.misconceptions[name].diagnosis}"
+    )
+    return Diagnosis((name,), text, shown)
 
 
 def same(left: Call, right: Call, tolerance: float) -> bool:

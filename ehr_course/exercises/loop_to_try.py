@@ -48,8 +48,16 @@ class Run:
     seed: int = 0
 
     def __repr__(self) -> str:
+        """Say what is run; what should be right first is the shortest, as a check shows that."""
         options = ", ".join(f"{name}={value}" for name, value in self.asked.items())
-        return f"{self.title}: {options}, lr={LR}; the rows of each micro-batch are {self.rows}"
+        text = f"{self.title}: {options}, lr={LR}; gradients of the tokens: {self.rows}"
+        if self.asked.get("dtype"):
+            text += f"; in the forward pass each loss is multiplied by {self.size:g}"
+        if self.died:
+            text += (
+                f"; killed in batch {self.died}, then called again with a new model and the file"
+            )
+        return text
 
     def try_out(self, train: Callable[..., Any]) -> dict[str, Any]:
         """Run a training loop, and say what it did."""
@@ -78,7 +86,7 @@ class Run:
         torch.manual_seed(self.seed)
         watched = _Watched(self, more.pop("dies_in", 0))
         asked = dict(self.asked) | more
-        if asked.pop("looks", False):
+        if "look" in asked:
             asked["look"] = watched.look
         watched.model.eval()  # as a model comes that was loaded or has just written
         watched.made = train(
@@ -91,7 +99,7 @@ class Run:
     def _found(self, run: _Watched) -> dict[str, Any]:
         moves = run.moves()
         found: dict[str, Any] = {"computed in": sorted(run.dtypes)}
-        if self.asked.get("looks"):
+        if "look" in self.asked:
             between = range(1, self.asked["steps"])  # at the start or the end a look is harmless
             found |= {
                 "steps after which it looked": [step for step, _ in run.looks if step in between],
@@ -113,10 +121,11 @@ class _Watched:
     """A model that a learner's loop trains, and what it did with it."""
 
     def __init__(self, run: Run, dies_in: int) -> None:
-        self.run, self.dies_in, self.made = run, dies_in, None
-        linear = nn.Linear(2, 1, bias=False)
-        nn.init.zeros_(linear.weight)
-        self.model = nn.Sequential(nn.Dropout(0.5 if run.died else 0.0), linear)
+        self.run, self.dies_in = run, dies_in
+        self.made: Any = None  # what the loop returned
+        self._linear = nn.Linear(2, 1, bias=False)
+        nn.init.zeros_(self._linear.weight)
+        self.model = nn.Sequential(nn.Dropout(0.5 if run.died else 0.0), self._linear)
         self.weights: list[Tensor] = []  # before each batch, and in the end
         self.modes: list[str] = []
         self.looks: list[tuple[int, str]] = []
@@ -151,11 +160,11 @@ class _Watched:
         return "train" if self.model.training else "eval"
 
     def note_weights(self) -> None:
-        self.weights.append(self.model[1].weight.detach().clone().flatten())
+        self.weights.append(self._linear.weight.detach().clone().flatten())
 
     def moves(self) -> list[list[float]]:
         pairs = zip(self.weights[1:], self.weights[:-1], strict=True)
-        return [((after - before) / LR).tolist() for after, before in pairs]
+        return [[round(x, 4) for x in ((b - a) / LR).tolist()] for b, a in pairs]
 
 
 def _about_losses(made: Any) -> dict[str, Any]:

@@ -112,6 +112,16 @@ def test_a_loop_that_is_organised_in_another_way_is_solved(changes):
     assert result.outcome.is_solved, str(result)
 
 
+def test_of_two_mistakes_in_a_loop_the_first_is_named():
+    first, second = (
+        find_exercise("15.8").misconceptions[name].changes[0]
+        for name in ("skipped_steps_counted", "resumed_without_random_numbers")
+    )
+    result = examine("15.8", find_exercise("15.8").changed_answer(first, second), seed=1)
+    assert result.misconception == "skipped_steps_counted"
+    assert result.message.startswith("There is more than one thing to mend. First: A step")
+
+
 WRONG = {
     "returns nothing": ({"return losses": "return None"}, "a list"),
     "a loss that is no number": ({"losses.append(loss)": "losses.append(str(loss))"}, "losses"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -229,7 +230,7 @@ BROKEN_PLACE = Exercise(
 
 # 15.8 Blank page
 
-_HALF = {"dtype": torch.float16}
+_HALF: dict[str, Any] = {"dtype": torch.float16}
 _BATCHES = (
     ([(1.0, -0.25)],),
     ([(0.5, -1.0), (1.5, -0.25)],),
@@ -247,7 +248,7 @@ _LONG_AND_SHORT = (
 
 
 def _fresh_run(rng: random.Random) -> Arguments:
-    def batch(signs: tuple[int, int]) -> tuple[list[tuple[float, float]], ...]:
+    def batch(signs: tuple[int, int]) -> tuple[list[tuple[float, ...]], ...]:
         sizes = [rng.randint(1, 4) for _ in range(rng.randint(1, 3))]
         return tuple(
             [tuple(sign * rng.randint(1, 16) / 4 for sign in signs) for _ in range(size)]
@@ -255,8 +256,9 @@ def _fresh_run(rng: random.Random) -> Arguments:
         )
 
     rows = tuple(batch((rng.choice((1, -1)), rng.choice((1, -1)))) for _ in range(3))
-    asked = {"steps": rng.randint(4, 8), "warmup_steps": rng.randint(1, 3)}
-    return (Run("random batches", rows, asked | {"max_norm": rng.choice((0.5, 2.0, 8.0))}),)
+    asked: dict[str, Any] = {"steps": rng.randint(4, 8), "warmup_steps": rng.randint(1, 3)}
+    asked["max_norm"] = rng.choice((0.5, 2.0, 8.0))
+    return (Run("random batches", rows, asked),)
 
 
 BLANK_PAGE = Exercise(
@@ -267,7 +269,7 @@ BLANK_PAGE = Exercise(
             Run("whole batches", _BATCHES, {"steps": 7, "warmup_steps": 2, "max_norm": 1e3}),
             Run("micro-batches", _PARTS, {"steps": 5, "warmup_steps": 1, "max_norm": 1e3}),
             Run("long gradients", _LONG_AND_SHORT, {"steps": 6, "max_norm": 1.0}),
-            Run("with look", _BATCHES, {"steps": 5, "every": 2, "looks": True, "max_norm": 1e3}),
+            Run("with look", _BATCHES, {"steps": 5, "every": 2, "look": "...", "max_norm": 1e3}),
             Run(
                 "killed and resumed",
                 _PARTS,
