@@ -7,6 +7,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -100,14 +101,16 @@ class Run:
         moves = run.moves()
         found: dict[str, Any] = {"computed in": sorted(run.dtypes)}
         if "look" in self.asked:
-            between = range(1, self.asked["steps"])  # at the start or the end a look is harmless
+            # At the start or in the end a look is harmless.
+            looks = [one for one in run.looks if 0 < one[0] < self.asked["steps"]]
             found |= {
-                "steps after which it looked": [step for step, _ in run.looks if step in between],
-                "mode of the model in look": sorted({mode for _, mode in run.looks}),
+                "steps after which it looked": [taken for taken, _, _ in looks],
+                "what look was given": [step for _, step, _ in looks],
+                "mode of the model in look": sorted({mode for _, _, mode in run.looks}),
                 "mode of the model for each batch": run.modes,
             }
         if self.asked.get("dtype") is torch.float16:
-            moves = [move for move in moves if any(move)]  # those of the steps that were taken
+            moves = list(dropwhile(lambda move: not any(move), moves))  # overflows come first
         elif "dtype" not in self.asked:
             found |= _about_losses(run.made)
         return found | {"moves of the weights, in units of lr": moves}
@@ -128,7 +131,7 @@ class _Watched:
         self.model = nn.Sequential(nn.Dropout(0.5 if run.died else 0.0), self._linear)
         self.weights: list[Tensor] = []  # before each batch, and in the end
         self.modes: list[str] = []
-        self.looks: list[tuple[int, str]] = []
+        self.looks: list[tuple[int, Any, str]] = []  # steps taken, what it was given, mode
         self.dtypes: set[str] = set()
 
     def batches(self) -> list[Batch]:
@@ -154,7 +157,7 @@ class _Watched:
         return (losses * self.run.size)[micro["labels"] != NOT_SCORED].sum()
 
     def look(self, step: Any) -> None:
-        self.looks.append((int(step), self.mode()))
+        self.looks.append((len(self.modes), step, self.mode()))
 
     def mode(self) -> str:
         return "train" if self.model.training else "eval"
