@@ -25,16 +25,18 @@ if not find_spec("ehr_course"):
 
 # %%
 import torch
+from torch import nn
 from torch.nn.functional import logsigmoid, one_hot, pad
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ehr_course.exercises import check
+from ehr_course.exercises import check, mine
 
 
 # %% [markdown]
 # ## 16.1 Additive attention
 #
 # The states and the query are brought to one width and added, so that the
-# tanh sees both. One number comes out for each place. Padding gets minus
+# tanh sees both. One score comes out for each place. Padding gets minus
 # infinity before the softmax: its exponential is exactly 0, and the
 # weights of the words sum to 1. The context is made of the states as they
 # are; the projection was for the scores alone.
@@ -48,7 +50,7 @@ def additive_attention(query, states, mask, w_h, w_d, v):
     scores = scores.masked_fill(mask == 0, -torch.inf)
     weights = scores.softmax(dim=1)
     context = (weights[:, :, None] * states).sum(dim=1)
-    return weights, context
+    return scores, context
 
 
 check("16.1", additive_attention)
@@ -56,18 +58,18 @@ check("16.1", additive_attention)
 
 # %% [markdown]
 # The alternative goes from note to note and never touches padding: it
-# looks at the words that are there, and fills their weights into zeros.
+# looks at the words that are there, and fills in their scores.
 
 # %% tags=["alternative:16.1", "nbval-ignore-output"]
 def additive_attention(query, states, mask, w_h, w_d, v):
-    weights = torch.zeros(mask.shape)
+    scores = torch.full(mask.shape, -torch.inf)
     contexts = []
     for row, words in enumerate(mask.bool()):
         seen = states[row, words]  # (words, width)
         energy = (seen @ w_h.T + w_d @ query[row]).tanh()
-        weights[row, words] = (energy @ v).softmax(dim=0)
-        contexts.append(weights[row, words] @ seen)
-    return weights, torch.stack(contexts)
+        scores[row, words] = energy @ v
+        contexts.append((energy @ v).softmax(dim=0) @ seen)
+    return scores, torch.stack(contexts)
 
 
 check("16.1", additive_attention)
@@ -259,7 +261,167 @@ check("16.5", value_and_gradients)
 
 
 # %% [markdown]
-# ## 16.6 Where did this word come from?
+# ## 16.6 Read the note
+#
+# Packing leaves the padding out, so the LSTM that reads backwards begins at
+# the last word of each note and not in the padding behind it. `hidden` and
+# `cell` hold the end of each direction, (2, batch, d_state); their mean is
+# where the decoder begins.
+
+# %% tags=["answer:16.6", "nbval-ignore-output"]
+class NoteReader(nn.Module):
+    def __init__(self, n_words, d_word, d_state):
+        super().__init__()
+        self.embedding = nn.Embedding(n_words, d_word)
+        self.lstm = nn.LSTM(
+            d_word, d_state, batch_first=True, bidirectional=True
+        )
+
+    def forward(self, note, mask):
+        outside = note >= self.embedding.num_embeddings
+        known = note.masked_fill(outside, 0)  # <unk>
+        packed = pack_padded_sequence(
+            self.embedding(known),
+            mask.sum(dim=1),
+            batch_first=True,
+            enforce_sorted=False,
+        )
+        packed, (hidden, cell) = self.lstm(packed)
+        states, _ = pad_packed_sequence(
+            packed, batch_first=True, total_length=note.shape[1]
+        )
+        return states, hidden.mean(dim=0), cell.mean(dim=0)
+
+
+check("16.6", NoteReader)
+
+
+# %% [markdown]
+# The alternative reads one note after the other, so nothing has to be packed.
+# It is as right, and slow: a batch of 16 takes 16 calls.
+
+# %% tags=["alternative:16.6", "nbval-ignore-output"]
+class NoteReader(nn.Module):
+    def __init__(self, n_words, d_word, d_state):
+        super().__init__()
+        self.embedding = nn.Embedding(n_words, d_word)
+        self.lstm = nn.LSTM(d_word, d_state, bidirectional=True)
+
+    def forward(self, note, mask):
+        known = note.where(note < self.embedding.num_embeddings, 0)
+        rows, hidden, cell = [], [], []
+        lengths = mask.sum(dim=1).tolist()
+        for row, length in zip(known, lengths, strict=True):
+            states, ends = self.lstm(self.embedding(row[:length]))
+            rows.append(pad(states, (0, 0, 0, len(row) - length)))
+            hidden.append((ends[0][0] + ends[0][1]) / 2)
+            cell.append((ends[1][0] + ends[1][1]) / 2)
+        return torch.stack(rows), torch.stack(hidden), torch.stack(cell)
+
+
+check("16.6", NoteReader)
+
+# %% [markdown]
+# ## 16.7 The pointer-generator
+#
+# Each step is four lines: the LSTM reads the last word and the context of
+# the step before; attention looks with the new state; context, state and
+# word stand side by side; vocabulary and gate read all three. What a step
+# hands to the next one is `hidden`, `cell` and `context`.
+
+# %% tags=["answer:16.7", "nbval-ignore-output"]
+NoteReader = mine("16.6")
+additive_attention = mine("16.1")
+
+
+class Pointer(nn.Module):
+    def __init__(self, n_words, d_word, d_state):
+        super().__init__()
+        n_features = 3 * d_state + d_word
+        self.reader = NoteReader(n_words, d_word, d_state)
+        self.embedding = nn.Embedding(n_words, d_word)
+        self.lstm = nn.LSTMCell(d_word + 2 * d_state, d_state)
+        self.w_h = nn.Linear(2 * d_state, d_state, bias=False)
+        self.w_d = nn.Linear(d_state, d_state, bias=False)
+        self.v = nn.Parameter(torch.rand(d_state) - 0.5)
+        self.vocabulary = nn.Linear(n_features, n_words)
+        self.gate = nn.Linear(n_features, 1)
+
+    def forward(self, note, mask, summary):
+        states, hidden, cell = self.reader(note, mask)
+        context = torch.zeros_like(states[:, 0])
+        outside = summary >= self.embedding.num_embeddings
+        words = self.embedding(summary.masked_fill(outside, 0))
+        weights = self.w_h.weight, self.w_d.weight, self.v
+        logits, scores, gates = [], [], []
+        for last in words.unbind(dim=1):
+            read = torch.cat([last, context], dim=1)
+            hidden, cell = self.lstm(read, (hidden, cell))
+            looked = additive_attention(hidden, states, mask, *weights)
+            score, context = looked
+            features = torch.cat([context, hidden, last], dim=1)
+            logits.append(self.vocabulary(features))
+            scores.append(score)
+            gates.append(self.gate(features)[:, 0])
+        made = logits, scores, gates
+        return tuple(torch.stack(each, dim=1) for each in made)
+
+
+check("16.7", Pointer)
+
+# %% [markdown]
+# The alternative keeps the loop for what needs it. A step's vocabulary and
+# gate are read by no later step, so both are computed once, after the loop,
+# for all steps: a few large products are faster than many small ones.
+
+# %% tags=["alternative:16.7", "nbval-ignore-output"]
+NoteReader = mine("16.6")
+additive_attention = mine("16.1")
+
+
+class Pointer(nn.Module):
+    def __init__(self, n_words, d_word, d_state):
+        super().__init__()
+        self.reader = NoteReader(n_words, d_word, d_state)
+        self.embedding = nn.Embedding(n_words, d_word)
+        self.lstm = nn.LSTMCell(2 * d_state + d_word, d_state)
+        self.w_h = nn.Linear(2 * d_state, d_state, bias=False)
+        self.w_d = nn.Linear(d_state, d_state, bias=False)
+        self.v = nn.Parameter(torch.empty(d_state).uniform_(-0.1, 0.1))
+        self.vocabulary = nn.Linear(3 * d_state + d_word, n_words)
+        self.gate = nn.Linear(3 * d_state + d_word, 1)
+
+    def forward(self, note, mask, summary):
+        states, *memory = self.reader(note, mask)
+        read = summary.where(summary < self.embedding.num_embeddings, 0)
+        words = self.embedding(read)  # (batch, target, d_word)
+        context = states.new_zeros(len(note), states.shape[2])
+        contexts, hiddens, scores = [], [], []
+        for t in range(summary.shape[1]):
+            given = torch.cat([words[:, t], context], dim=1)
+            memory = self.lstm(given, tuple(memory))
+            of_step, context = additive_attention(
+                memory[0],
+                states,
+                mask,
+                self.w_h.weight,
+                self.w_d.weight,
+                self.v,
+            )
+            contexts.append(context)
+            hiddens.append(memory[0])
+            scores.append(of_step)
+        seen, made = torch.stack(contexts, 1), torch.stack(hiddens, 1)
+        features = torch.cat([seen, made, words], dim=2)
+        gate = self.gate(features).squeeze(dim=2)
+        return self.vocabulary(features), torch.stack(scores, 1), gate
+
+
+check("16.7", Pointer)
+
+
+# %% [markdown]
+# ## 16.8 Where did this word come from?
 #
 # Before the word is known, the gate and the attention say how likely each way
 # is. Once it is known, the ways that lead to other words are closed, and what
@@ -267,7 +429,7 @@ check("16.5", value_and_gradients)
 # softmax over all ways. So the share of the vocabulary is not $p_\text{gen}$:
 # a name outside the vocabulary was copied, whatever the gate said.
 
-# %% tags=["answer:16.6", "nbval-ignore-output"]
+# %% tags=["answer:16.8", "nbval-ignore-output"]
 def word_origins(log_vocab, log_attention, gate, ids, written):
     inside = written < log_vocab.shape[1]
     known = written.masked_fill(~inside, 0)  # any id: masked below
@@ -281,7 +443,7 @@ def word_origins(log_vocab, log_attention, gate, ids, written):
     return ways.softmax(dim=1)
 
 
-check("16.6", word_origins)
+check("16.8", word_origins)
 
 
 # %% [markdown]
@@ -290,7 +452,7 @@ check("16.6", word_origins)
 # expected the word than the note offered it. And if it was copied, from which
 # of its places? That is the attention among them.
 
-# %% tags=["alternative:16.6", "nbval-ignore-output"]
+# %% tags=["alternative:16.8", "nbval-ignore-output"]
 def word_origins(log_vocab, log_attention, gate, ids, written):
     rows = []
     for step, word in enumerate(written.tolist()):
@@ -309,60 +471,4 @@ def word_origins(log_vocab, log_attention, gate, ids, written):
     return torch.stack(rows)
 
 
-check("16.6", word_origins)
-
-
-# %% [markdown]
-# ## 16.7 Read a note in chunks
-#
-# A chunk is read as if it were a note, so chunks are put where notes are:
-# into the batch. Those without a token stay out. The boolean mask that
-# picks the others puts their states back, in the same order. Forwards the
-# note ends in its last chunk that has a token, and backwards in its first.
-
-# %% tags=["answer:16.7", "nbval-ignore-output"]
-def read_in_chunks(read, tokens, lengths, chunk):
-    batch, source = tokens.shape
-    n = -(-source // chunk)  # chunks of a note, rounded up
-    wide = pad(tokens, (0, n * chunk - source))
-    folded = wide.reshape(batch, n, chunk)
-    starts = torch.arange(n) * chunk
-    inside = (lengths[:, None] - starts).clamp(0, chunk)
-    real = inside > 0  # (batch, n)
-    states = torch.zeros(batch, n, chunk, 2)
-    ends = torch.zeros(batch, n, 2)
-    states[real], ends[real] = read(folded[real], inside[real])
-    states = states.reshape(batch, n * chunk, 2)
-    last = (lengths - 1) // chunk
-    forwards = ends[torch.arange(batch), last, 0]
-    backwards = ends[:, 0, 1]
-    end = torch.stack([forwards, backwards], dim=1)
-    return states[:, :source], end
-
-
-check("16.7", read_in_chunks)
-
-
-# %% [markdown]
-# The alternative reads the first chunk of all notes, then the second of
-# those that have one, and so on. It is easier to follow, and it calls
-# `read` once a chunk: a graphics card would wait most of the time.
-
-# %% tags=["alternative:16.7", "nbval-ignore-output"]
-def read_in_chunks(read, tokens, lengths, chunk):
-    states = torch.zeros(*tokens.shape, 2)
-    end = torch.zeros(len(tokens), 2)
-    for start in range(0, tokens.shape[1], chunk):
-        rows = (lengths > start).nonzero()[:, 0]
-        if len(rows):
-            part = tokens[rows, start : start + chunk]
-            left = (lengths[rows] - start).clamp(max=part.shape[1])
-            made, ended = read(part, left)
-            states[rows, start : start + chunk] = made
-            end[rows, 0] = ended[:, 0]
-            if start == 0:
-                end[:, 1] = ended[:, 1]
-    return states, end
-
-
-check("16.7", read_in_chunks)
+check("16.8", word_origins)

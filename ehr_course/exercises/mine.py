@@ -26,6 +26,12 @@ PARTS = {
     "12.6": "MyPrompt",
     "13.3": "token_loss",
     "15.8": "train",
+    "16.1": "additive_attention",
+    "16.3": "mixed_distribution",
+    "16.4": "extended_ids",
+    "16.5": "pointer_loss",
+    "16.6": "NoteReader",
+    "16.7": "Pointer",
 }
 """What the learner's own model is made of, in the order of the file: by exercise, a name that the
 cell of its answer defines."""

@@ -61,9 +61,9 @@ def try_module(
 
     Returns:
         Under the names of FOUND: the shapes of its parameters; which of those with two or more
-        dimensions begin with values that differ; its output; and which parameters a gradient
-        reaches. The last three are None where names or shapes are not those of the weights. A
-        check shows those entries alone that are not as expected.
+        dimensions begin with values that differ; its output, one tensor or several; and which
+        parameters a gradient reaches. The last three are None where names or shapes are not those
+        of the weights. A check shows those entries alone that are not as expected.
 
     Raises:
         NotFiniteError: if a parameter begins with nan or an infinite value.

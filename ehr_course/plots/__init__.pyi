@@ -45,10 +45,6 @@ from .lesson_11 import (
     draw_cross_attention as draw_cross_attention,
     draw_model as draw_model,
 )
-from .lesson_16 import (
-    draw_origins as draw_origins,
-    draw_step as draw_step,
-)
 from .lesson_18 import (
     draw_longer_keys as draw_longer_keys,
 )

@@ -10,7 +10,6 @@ from ehr_course.errors import InputError
 from ehr_course.generation.summaries import MOST_WORDS, GenerationTrace, TraceStep, Words
 from ehr_course.plots import style
 from ehr_course.plots.canvas import FILLS, MARGIN, Box, Canvas
-from ehr_course.plots.lesson_16 import narrow, percent
 from ehr_course.plots.style import Picture
 from ehr_course.widgets.static import PictureWidget, choice, slider
 
@@ -64,6 +63,8 @@ _LINE, _WORD, _BAR = 0.27, 0.22, 0.22  # heights, in inches
 _MOST_LINES = 12
 _PALE = 0.01
 """Attention below this leaves a word white."""
+_LEAST = 0.005
+"""A smaller part of the mixture is not drawn: it would round to 0%."""
 
 _SHADES = matplotlib.colors.LinearSegmentedColormap.from_list(
     "attention", [style.PAPER, FILLS["code"]]
@@ -77,8 +78,8 @@ def draw_trace_step(trace: GenerationTrace, step: int) -> Picture:
     """Draw one word of a summary: attention on the note, p_gen, and the three distributions.
 
     The words of the note are the darker, the more attention they get. A word outside the
-    vocabulary has a dashed frame. Of a long note the lines around the attention are drawn. Of the
-    bars of P_vocab and P_copy that part is dark which goes into the mixture.
+    vocabulary has a dashed frame. Of a long note the lines around the attention are drawn. P_vocab
+    and P_copy are drawn as what each adds to the mixture.
 
     Args:
         trace: as trace_summary gives it.
@@ -199,34 +200,40 @@ def _draw_gate(canvas: Canvas, y: float, p_gen: float) -> None:
 
 
 def _draw_distributions(canvas: Canvas, y: float, shown: TraceStep) -> None:
-    """The likeliest words of the three, and how much of each goes into the mixture."""
+    """What each way adds to the mixture, and the mixture: the likeliest words."""
     width, names = (style.WIDTH - 2 * MARGIN) / 3, 1.12
     longest = width - names - 0.5
     columns = (
-        ("P_vocab: generate", shown.generated, shown.p_gen, "decoder"),
-        ("P_copy: copy", shown.copied, 1 - shown.p_gen, "code"),
-        ("the mixture", shown.mixed, 1.0, "encoder"),
+        (f"{shown.p_gen:.2f} × P_vocab", shown.generated, shown.p_gen, "decoder"),
+        (f"+ {1 - shown.p_gen:.2f} × P_copy", shown.copied, 1 - shown.p_gen, "code"),
+        ("= the mixture", shown.mixed, 1.0, "encoder"),
     )
     for column, (name, words, weight, fill) in enumerate(columns):
         x = MARGIN + column * width
-        heading = name if weight == 1 and fill == "encoder" else f"{weight:.2f} × {name}"
-        canvas.label((x, y), heading, colour=style.INK)
-        if not words:
-            canvas.label((x, y + 0.25), "this model cannot copy")
-        for row, (word, probability) in enumerate(words):
+        canvas.label((x, y), name, colour=style.INK)
+        added = [(word, weight * share) for word, share in words if weight * share >= _LEAST]
+        if not added:
+            nothing = "nothing" if words else "this model cannot copy"
+            canvas.label((x + 0.12, y + 0.25), nothing)
+        for row, (word, share) in enumerate(added):
             top = y + 0.14 + row * _BAR
             weighs = "bold" if fill == "encoder" and row == 0 else "normal"
             canvas.label(
                 (x + names - 0.06, top + 0.09),
-                narrow(word, names - 0.14, family="DejaVu Sans"),
+                _narrow(word, names - 0.14),
                 align="right",
                 colour=style.INK,
                 weight=weighs,
             )
-            whole = longest * min(1.0, probability)
-            if whole > 0.01:
-                canvas.box(x + names, top, whole, 0.17, edge=style.MUTED, rounded=False)
-            if whole * weight > 0.01:
-                canvas.box(x + names, top, whole * weight, 0.17, fill=fill, rounded=False)
-            at = x + names + whole + 0.05, top + 0.09
-            canvas.label(at, percent(probability), colour=style.INK)
+            long = max(longest * min(1.0, share), 0.01)
+            canvas.box(x + names, top, long, 0.17, fill=fill, rounded=False)
+            canvas.label((x + names + long + 0.05, top + 0.09), f"{share:.0%}", colour=style.INK)
+
+
+def _narrow(word: str, room: float) -> str:
+    """A word in small letters, cut to fit into so many inches."""
+    if style.text_width(word, style.SMALL) <= room:
+        return word
+    while len(word) > 1 and style.text_width(word + "…", style.SMALL) > room:
+        word = word[:-1]
+    return word + "…"

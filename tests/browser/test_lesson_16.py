@@ -1,7 +1,7 @@
 """Lesson 16 in a real JupyterLab: the generation trace, as a learner steps through it.
 
-Only the cells that its two models need are run, and the player's. The models learn for a
-few steps: the player shows what they look at, whatever they write.
+Only the cells that its model needs are run, and the player's. The model learns for a few
+steps: the player shows what it looks at, whatever it writes.
 """
 
 from collections.abc import Iterator
@@ -10,22 +10,20 @@ import pytest
 from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
 
-TRAINING = "longer = 400 if PROFILE"
+TRAINING = "pointing = PointerGenerator(config)"
 QUICK_TRAINING = """\
-pointing = trained(tokenizer, True, SEED, steps=25)
-generating = trained(wider, False, SEED, steps=25)"""
+pointing = PointerGenerator(PointerGeneratorConfig.for_tokenizer(tokenizer))
+train(pointing, NoteDataset(pairs, tokenizer), steps=25, progress=False)"""
 
 
 @pytest.fixture(scope="module")
 def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
     cells = (
         "SEED = 0",
-        "from collections import defaultdict",
+        "from ehr_course import (",
         "real = real_notes() is not None",
         "tokenizer = WordTokenizer.from_texts",
-        "def trained(tokenizer, pointer, seed",
         TRAINING,
-        "traces = {",
         "generation_trace_player(traces, word",
     )
     options = {"instead": {TRAINING: QUICK_TRAINING}}
@@ -61,6 +59,6 @@ def test_the_slider_steps_through_the_words(notebook: NotebookPage, cell: Locato
 
 def test_another_summary_is_another_picture(cell: Locator) -> None:
     before, said = picture(cell).get_attribute("src"), words(cell).inner_text()
-    cell.locator("select").first.select_option(label="generator, note 1")
+    cell.locator("select").first.select_option(label="note 2")
     expect(picture(cell)).not_to_have_attribute("src", before)
     expect(words(cell)).not_to_have_text(said)

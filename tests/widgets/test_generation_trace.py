@@ -65,15 +65,13 @@ def test_a_page_without_a_kernel_shows_the_picture(player):
     assert data["text/plain"].startswith('Word 2 of 4 is "senna"')
 
 
-def test_bars_are_hollow_but_for_what_goes_into_the_mixture():
-    step = TraceStep("senna", (0.2, 0.8), 0.25, (("a", 0.4),), (("b", 0.8),), (("b", 0.6),), 1.0)
+def test_bars_show_what_each_way_adds_to_the_mixture():
+    generated, copied, mixed = (("a", 0.4), ("c", 0.01)), (("b", 0.8),), (("b", 0.6), ("a", 0.1))
+    step = TraceStep("senna", (0.2, 0.8), 0.25, generated, copied, mixed, 1.0)
     (axes,) = draw_trace_step(GenerationTrace(("given", "senna"), (), (step,)), 0).axes
-    widths = [patch.get_window_extent().width for patch in axes.patches]
-    whole, generated, all_copied, copied, mixture = (round(w) for w in widths[-6:-1])
-    assert generated / whole == pytest.approx(0.25, abs=0.05)
-    assert copied / all_copied == pytest.approx(0.75, abs=0.05)
-    assert all_copied / whole == pytest.approx(2, abs=0.1)
-    assert mixture / whole == pytest.approx(1.5, abs=0.1)
+    widths = [patch.get_window_extent().width for patch in axes.patches][-4:]
+    tenth = widths[0]  # 0.25 times 0.4; 0.25 times 0.01 rounds to 0% and is not drawn
+    assert [width / tenth for width in widths] == pytest.approx([1, 6, 6, 1], abs=0.2)
 
 
 def test_no_traces_are_refused():
