@@ -637,10 +637,9 @@ draw_cross_attention(seen.columns, seen.rows, weights, row=row)
 # The decoder has just written the framed code. It looks at the code that it will
 # write next.
 #
-# The explorer shows all rows. Each names the token just written and the next one, and
-# the bright cell mostly lies in the column of the second. Move
-# *layer* to 0, and the diagonal fades. In layer 1, which rows do not keep to it,
-# and why?
+# The explorer shows all rows. Each names the token just written and the next one, in
+# whose column the bright cell mostly lies. In layer 0 that diagonal fades. In layer 1,
+# which rows do not keep to it, and why?
 
 # %% tags=["widget"]
 record = with_visits(2, 10)
@@ -648,10 +647,10 @@ attention_explorer(model, tokenizer, record, kind="cross", layer=1)
 
 # %% [markdown]
 # <details><summary>Which rows</summary>
-# Nothing is written at the prompts, and the first token is always
-# <code>&lt;BOS&gt;</code>: there is nothing to look up. Every
-# <code>&lt;v&gt;</code> is the same token, so that of another visit serves just as
-# well. Where a visit may end, heads look elsewhere too.
+# At the prompts nothing is written, and the first token is always
+# <code>&lt;BOS&gt;</code>: there is nothing to look up. The
+# <code>&lt;v&gt;</code> of another visit serves just as well. Where a visit may end, heads
+# look elsewhere too.
 # </details>
 #
 # ### 11.5 A decoder layer
@@ -766,7 +765,7 @@ check("11.6", Stack)
 #   you have seen.
 # - `forward` does both, and returns logits, (batch, target, n_tokens).
 #
-# Example: `TinyBart(425, 96, 4, 192, 2, 256)` has 466,848 parameters.
+# Example: `TinyBart(425, 96, 4, 192, 2, 256)` has 464,736 parameters.
 
 # %% tags=["exercise:11.7", "nbval-ignore-output"]
 EncoderLayer, DecoderLayer = mine("11.4"), mine("11.5")
@@ -874,7 +873,8 @@ written = write(tiny, age=64, sex=1)
 print(*map(icd9.written, tokenizer.tokens(written)))
 
 # %% tags=["hide-input"]
-# check: the library writes the same patients, here and with its generate
+# check: the library writes the same patients
+assert n_parameters(TinyBart(425, 96, 4, 192, 2, 256)) == 464_736
 for age, sex in ((64, 1), (70, 0), (30, 1), (0, 0), (85, 1)):
     profiles, greedy = [PatientProfile(age, "MF"[sex])], Sampling(top_k=1)
     (its,) = generate_patients(model, tokenizer, profiles, sampling=greedy)
@@ -1081,9 +1081,10 @@ for kind in (PatientGPT, EmptyBart):
             gpt = writer
 
 # %% tags=["hide-input"]
-# check: about the same loss, with little more than half the parameters
+# check: about the same loss, with less than half the parameters
 of_gpt, of_bart = (sum(of) / 3 for of in found.values())
 assert real or abs(of_gpt - of_bart) < 0.2
+assert n_parameters(PatientGPT(*NARROW)) < n_parameters(writer) / 2
 
 # %% tags=["nbval-ignore-output"]
 draw_dots(
@@ -1095,9 +1096,9 @@ draw_dots(
 
 
 # %% [markdown]
-# No: with little more than half the weights, the decoder-only model comes within 0.2
-# nats. (It could not repair a damaged record, as nothing shows it one.) Here are three
-# women of 64, each token drawn from the model's probabilities:
+# No: with less than half the weights, the decoder-only model comes within 0.2 nats. (It
+# could not repair a damaged record, as nothing shows it one.) Here are three women of
+# 64, each token drawn from the model's probabilities:
 
 # %% tags=["nbval-ignore-output"]
 @torch.no_grad()
