@@ -186,11 +186,9 @@ draw_model(model)
 # %% [markdown]
 # Every token becomes a vector of [d_model](../course/book/glossary.md) numbers. Age and
 # sex enter as two more vectors, the prompts, which stand before the tokens. The encoder,
-# above, reads the damaged record. The decoder, below, writes the clean one. (What
-# *shifted* means, you will see below.)
-#
-# The thick arrow is the only way from the encoder to the decoder. In one of
-# the models, A or B, nothing useful travels along it.
+# above, reads the damaged record. The decoder, below, writes the clean one. The thick
+# arrow is the only way from one to the other. In A or in B, nothing useful
+# travels along it.
 #
 # ## Attention
 #
@@ -1127,8 +1125,8 @@ for _ in range(3):
 # %% [markdown]
 # ### Going further: how large is a full BART?
 #
-# Before you download a model, you can count its parameters to the last one. Exercise
-# 11.9 (★★★) is in here.
+# You can count a model's parameters before you download it. Exercise 11.9 (★★★) is in
+# here.
 
 # %% [markdown]
 # Here is a full-size BART, as you may meet it in practice:
@@ -1197,7 +1195,7 @@ assert bart.model.encoder.embed_tokens.weight is table
 assert bart.model.decoder.embed_tokens.weight is table
 
 # %% [markdown]
-# To predict the number at any size, you need the shapes. Your parts have them:
+# To predict the number at any size, you need the shapes, which are those of your parts:
 
 # %%
 for name, weight in TinyBart(50, 8, 2, 20, 1, 30).named_parameters():
@@ -1292,8 +1290,7 @@ print(f"weights {weights / 1e6:.0f} MB; for each record", end=" ")
 print(f"activations {kept / 1e6:.0f} MB, logits {logits / 1e6:.1f} MB")
 
 # %% [markdown]
-# How many records fit in 8 GB? Work it out on paper from these three numbers and
-# `step_bytes`.
+# How many records fit in 8 GB? Work it out from these three numbers and `step_bytes`.
 
 # %%
 memory = 8_000_000_000
@@ -1332,8 +1329,7 @@ axes.legend()
 picture
 
 # %% [markdown]
-# What exceeds the limit is the batch, not the weights. On a real machine leave
-# some memory free for Python and PyTorch themselves.
+# What exceeds the limit is the batch, not the weights.
 
 # %% tags=["hide-input"]
 # check: the peak of a forward and a backward pass at full width
@@ -1462,13 +1458,11 @@ picture
 # returns its peak in bytes. `memory` is what the machine has, in bytes, at
 # least four times `peak_of(1)`. Return the largest `n` whose step fits.
 #
-# As in this model, the peak is flat up to some number of records and
-# then rises by the same amount for each; on some machines it rises from the
-# first record on. `k` times as many records need at most `k` times the peak,
-# because the part that does not grow is needed only once. So `peak_of(4)` is
-# always safe.
+# As in this model, the peak is flat up to some number of records, which may be 0, and
+# then rises by the same amount for each. `k` times as many records need at most `k` times
+# the peak, because a part does not grow. So `peak_of(4)` is always safe.
 #
-# Two rules: a step that needs more than `memory` ends your program, so never
+# A step that needs more than `memory` ends your program, so never
 # call `peak_of` with a batch that does not fit. And call it at most 12 times.
 #
 # Example: `check` tries machines on which the peak is the larger of 4,000
