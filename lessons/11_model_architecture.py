@@ -55,7 +55,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 from transformers.models.bart.modeling_bart import BartAttention
 
 from ehr_course import (
-    CodeTokenizer, Corruption, InputError, LengthBatchSampler, MemoryTrace,
+    CodeTokenizer, InputError, LengthBatchSampler, MemoryTrace,
     PatientProfile, PromptBart, PromptBartConfig, RecordDataset, Sampling,
     activation_bytes, choose_patients, code_meaning, generate_patients,
     held_bytes, icd9, load_checkpoint, real_data, record_attention,
