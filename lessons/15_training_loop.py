@@ -255,8 +255,7 @@ def gradient_of(model):
 # here.
 
 # %% [markdown]
-# How close does each micro-batch bring you to the gradient of the whole batch, with a
-# mean of means and with one count for all?
+# How close does each micro-batch bring you to the gradient of the whole batch?
 
 # %%
 def distances(batch, one_count):
@@ -494,9 +493,9 @@ check("15.3", loss_scaling)
 #
 # A huge gradient can throw the weights far off.
 # [Clipping](../course/book/glossary.md) shortens it to a limit, and keeps its
-# direction. But `scaler.unscale_` has to divide by the scale first. If you leave it out,
-# as the opening does, `scaler.step` divides after clipping. How long is the gradient that
-# the optimizer gets? A gradient of length 3, a scale of 2¹⁶ and a limit of 1:
+# direction. But `scaler.unscale_` has to divide by the scale first. Without it, as in the
+# opening, `scaler.step` divides after clipping. A gradient of length 3, a scale of 2¹⁶ and
+# a limit of 1:
 
 # %%
 true, scale, limit = 3.0, 65_536.0, 1.0
@@ -701,8 +700,7 @@ check("15.5", resumed)
 #
 # Try It Yourself · ★★ · 15 minutes
 #
-# Write the test that shows whether an unknown trainer resumes as it should. It takes
-# three runs:
+# Write this test for an unknown trainer. It takes three runs:
 #
 # ```text
 # never stopped   1 2 3 4 5 6    these weights …
