@@ -10,10 +10,11 @@ import copy
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import polars as pl
 import torch
+from peft import LoraConfig, inject_adapter_in_model
 from torch import Tensor, nn
 
 from course.auxiliary_weights import divergence
@@ -33,6 +34,9 @@ from ehr_course.training.trainer import Trainer
 SEEDS = (0, 1, 2, 3, 4)
 LEARN, CHOOSE, TEST = 150, 50, 1_000
 STEPS, EVALUATE_EVERY, N_TOKENS, D_HIDDEN = 160, 10, 8, 64
+RANK, ALPHA = 4, 8
+EVERYWHERE = PrefixConfig(N_TOKENS, decoder=True, cross=True, encoder=True)
+"""As Li and Liang have it for an encoder-decoder: in all three attentions."""
 TEST_SEED = 1_000
 MAX_TOKENS = 128
 """Of a written record; the longest one of these hospitals is far shorter."""
@@ -94,6 +98,14 @@ def output_bias(base: PromptBart, seed: int) -> PromptBart:
     return base
 
 
+def low_rank(base: PromptBart, seed: int) -> PromptBart:
+    """The model with a product of two narrow matrices added to each query and value projection."""
+    base.requires_grad_(False)
+    torch.manual_seed(seed)
+    config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=["q_proj", "v_proj"])
+    return cast(PromptBart, inject_adapter_in_model(config, base))
+
+
 def from_scratch(base: PromptBart, seed: int) -> PromptBart:
     """A new model of the same size."""
     torch.manual_seed(seed)
@@ -112,6 +124,10 @@ METHODS: dict[str, Method] = {
         lambda base, seed: PrefixTuned(base, PrefixConfig(N_TOKENS, D_HIDDEN), seed=seed),
         (1e-3, 3e-3, 1e-2),
     ),
+    "prefix everywhere": Method(
+        lambda base, seed: PrefixTuned(base, EVERYWHERE, seed=seed), (1e-2, 3e-2, 1e-1, 3e-1)
+    ),
+    "LoRA": Method(low_rank, (3e-4, 1e-3, 3e-3, 1e-2)),
     "full": Method(lambda base, seed: base, (3e-5, 1e-4, 3e-4)),
     "from scratch": Method(from_scratch, (1e-3, 3e-3, 1e-2)),
 }

@@ -24,13 +24,14 @@ if not find_spec("ehr_course"):
     after_installation()
 
 # %%
+import copy
 from statistics import median
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ehr_course.exercises import check
+from ehr_course.exercises import check, mine
 
 
 # %% [markdown]
@@ -324,3 +325,115 @@ def lowest_loss(logits: Tensor, labels: Tensor) -> float:
 
 
 check("18.6", lowest_loss)
+
+
+# %% [markdown]
+# ## 18.7 A linear layer with LoRA
+#
+# The given layer is frozen, and what A and B make is added to its output.
+# Since B begins with zeros, the layer at first does what it did. A is
+# random, so that B gets a gradient, and the columns of B different ones.
+# `merged` works on a copy: a layer that had its own weight changed would add
+# the update once more.
+
+# %% tags=["answer:18.7", "nbval-ignore-output"]
+class LoRALinear(nn.Module):
+    def __init__(self, linear, r, alpha):
+        super().__init__()
+        self.linear = linear.requires_grad_(False)
+        out, width = linear.weight.shape
+        self.a = nn.Parameter(torch.randn(r, width) / width**0.5)
+        self.b = nn.Parameter(torch.zeros(out, r))
+        self.scale = alpha / r
+
+    def forward(self, x):
+        update = x @ self.a.T @ self.b.T  # (..., out)
+        return self.linear(x) + self.scale * update
+
+    def merged(self):
+        linear = copy.deepcopy(self.linear)
+        with torch.no_grad():
+            linear.weight += self.scale * (self.b @ self.a)
+        return linear
+
+
+check("18.7", LoRALinear)
+
+
+# %% [markdown]
+# The other way round: the sum of both weights is used in `forward` too. That
+# is simple, and right, and costs a product as large as the layer in each
+# step, which the two narrow ones avoid.
+
+# %% tags=["alternative:18.7", "nbval-ignore-output"]
+class LoRALinear(nn.Module):
+    def __init__(self, linear, r, alpha):
+        super().__init__()
+        for parameter in linear.parameters():
+            parameter.requires_grad = False
+        self.base, self.factor = linear, alpha / r
+        self.a = nn.Parameter(torch.empty(r, linear.in_features))
+        self.b = nn.Parameter(torch.zeros(linear.out_features, r))
+        nn.init.kaiming_uniform_(self.a, a=5**0.5)
+
+    def weight(self):
+        return self.base.weight + self.b @ self.a * self.factor
+
+    def forward(self, x):
+        return functional.linear(x, self.weight(), self.base.bias)
+
+    def merged(self):
+        out, width = self.base.weight.shape
+        linear = nn.Linear(width, out, bias=self.base.bias is not None)
+        weights = self.base.state_dict() | {"weight": self.weight()}
+        linear.load_state_dict(weights)
+        return linear
+
+
+check("18.7", LoRALinear)
+
+# %% [markdown]
+# ## 18.8 Put LoRA into a model
+#
+# Freeze first: what is added later is not frozen. A module is replaced by
+# giving its parent another one under the same name. The optimizer comes
+# last, when all that it is to train exists.
+
+# %% tags=["answer:18.8", "nbval-ignore-output"]
+LoRALinear = mine("18.7")
+
+
+def add_lora(model, r, alpha, lr):
+    model.requires_grad_(False)
+    for module in list(model.modules()):
+        for name in ("q_proj", "v_proj"):
+            if hasattr(module, name):
+                linear = getattr(module, name)
+                setattr(module, name, LoRALinear(linear, r, alpha))
+    trained = [p for p in model.parameters() if p.requires_grad]
+    return torch.optim.AdamW(trained, lr=lr)
+
+
+check("18.8", add_lora)
+
+# %% [markdown]
+# By full names: the part before the last dot is the parent's.
+
+# %% tags=["alternative:18.8", "nbval-ignore-output"]
+LoRALinear = mine("18.7")
+
+
+def add_lora(model, r, alpha, lr):
+    for parameter in model.parameters():
+        parameter.requires_grad = False
+    trained = []
+    for path, linear in list(model.named_modules()):
+        parent, _, name = path.rpartition(".")
+        if name in ("q_proj", "v_proj"):
+            adapted = LoRALinear(linear, r, alpha)
+            setattr(model.get_submodule(parent), name, adapted)
+            trained += [adapted.a, adapted.b]
+    return torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
+
+
+check("18.8", add_lora)

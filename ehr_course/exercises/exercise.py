@@ -10,7 +10,6 @@ from typing import Any
 
 from ehr_course.exercises import worked_answers
 from ehr_course.exercises.lesson_words import ExerciseWords, Misconception, Remark, words_of
-from ehr_course.exercises.loop_to_try import Run
 
 Arguments = tuple[Any, ...]
 
@@ -75,9 +74,9 @@ class Exercise:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of the inputs: of the answer's parameters, or that of a run of the answer."""
-        if isinstance(self.chosen[0][0], Run):
-            return ("run",)
+        """The names of the inputs: of the answer's parameters, or of what tries the answer."""
+        if hasattr(self.chosen[0][0], "try_out"):
+            return (type(self.chosen[0][0]).__name__.lower(),)
         return worked_answers.parameters(self.id)
 
     @property

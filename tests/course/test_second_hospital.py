@@ -59,7 +59,10 @@ def test_the_stored_count_is_what_a_method_trains(name: str) -> None:
     assert set(stored) == {n_trained}
 
 
-@pytest.mark.parametrize("name", ["output bias", "prompt", "prefix", "projected prefix"])
+FROZEN = [name for name in TRAINED if name not in ("full", "from scratch")]
+
+
+@pytest.mark.parametrize("name", FROZEN)
 def test_a_method_that_freezes_the_base_trains_only_what_it_adds(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

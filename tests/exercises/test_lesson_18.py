@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
-from peft import PrefixEncoder, PrefixTuningConfig
+from peft import LoraConfig, PrefixEncoder, PrefixTuningConfig, inject_adapter_in_model
+from transformers import BartConfig, BartModel
 
 from ehr_course.exercises.lessons import lesson_18
 
@@ -115,3 +118,44 @@ def test_at_the_lowest_loss_each_token_is_expected_as_often_as_it_occurs(seed):
         loss = torch.nn.functional.cross_entropy(scores + bias, labels).item()
         assert loss == pytest.approx(lesson_18.LOWEST_LOSS.worked_answer(logits, labels), abs=1e-3)
         assert set(labels.tolist()) == set(range(vocabulary))
+
+
+def small_bart() -> BartModel:
+    torch.manual_seed(0)
+    fields = {"vocab_size": 9, "d_model": 16, "init_std": 0.3}
+    return BartModel(BartConfig(encoder_layers=1, decoder_layers=2, **fields))
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_model_with_lora_is_that_of_peft_with_the_same_matrices(merged):
+    model = small_bart()
+    settings = LoraConfig(r=2, lora_alpha=6, target_modules=["q_proj", "v_proj"])
+    theirs = inject_adapter_in_model(settings, copy.deepcopy(model))
+    optimizer = lesson_18.ADD_LORA.worked_answer(model, 2, 6.0, 1e-3)
+    adapted = {n: m for n, m in model.named_modules() if n.endswith(("q_proj", "v_proj"))}
+    assert len(optimizer.param_groups[0]["params"]) == 2 * len(adapted) == 2 * 2 * (1 + 2 * 2)
+    with torch.no_grad():
+        for name, own in adapted.items():
+            own.b.normal_()
+            their = theirs.get_submodule(name)
+            assert their.lora_A.default.weight.any() and not their.lora_B.default.weight.any()
+            their.lora_A.default.weight.copy_(own.a)
+            their.lora_B.default.weight.copy_(own.b)
+            if merged:
+                their.merge()
+                parent, _, last = name.rpartition(".")
+                setattr(model.get_submodule(parent), last, own.merged())
+    ids = torch.tensor([[3, 4, 5, 6]])
+    ours = model.eval()(ids).last_hidden_state
+    expected = theirs.eval()(ids).last_hidden_state
+    torch.testing.assert_close(ours, expected, atol=1e-5, rtol=1e-5)
+    assert (ours - small_bart().eval()(ids).last_hidden_state).abs().max() > 0.1
+
+
+def test_what_is_tried_leaves_the_random_numbers_of_the_notebook_alone():
+    for exercise in (lesson_18.LORA_LINEAR, lesson_18.ADD_LORA):
+        torch.manual_seed(5)
+        expected = torch.rand(2)
+        torch.manual_seed(5)
+        exercise.chosen[0][0].try_out(exercise.worked_answer)
+        assert torch.equal(torch.rand(2), expected)

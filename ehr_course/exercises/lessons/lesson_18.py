@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ehr_course.exercises.exercise import Arguments, Exercise
 from ehr_course.exercises.lessons.small_tensors import FLOAT32, numbers_and_0, tensors
+from ehr_course.exercises.lora_to_try import Layer, Model
 
 # 18.1 Attention with a prefix
 
@@ -299,4 +300,44 @@ LOWEST_LOSS = Exercise(
 )
 
 
-EXERCISES = (PREFIX_ATTENTION, PER_LAYER, COUNTS, FOLD, WINS, LOWEST_LOSS)
+# 18.7 A linear layer with LoRA
+
+
+def _layer(
+    rng: random.Random, width: int, out: int, r: int, alpha: float, *, plain: bool = True
+) -> Arguments:
+    weight, b = numbers_and_0(rng, out, width), numbers_and_0(rng, out, r)
+    bias, x = numbers_and_0(rng, out), numbers_and_0(rng, 2, width)
+    a = numbers_and_0(rng, r, width)
+    return (Layer(weight, bias if plain else None, a, b, alpha, x if plain else x[None]),)
+
+
+LORA_LINEAR = Exercise(
+    id="18.7",
+    chosen=(
+        _layer(random.Random(1), 2, 3, 1, 3.0),
+        _layer(random.Random(2), 3, 2, 2, 6.0),
+        _layer(random.Random(3), 3, 3, 2, 8.0),  # A and B could be exchanged
+        # Without a bias, and with an x of three dimensions.
+        _layer(random.Random(4), 4, 4, 3, 1.0, plain=False),
+    ),
+    fresh=lambda rng: _layer(
+        rng, rng.randint(2, 4), rng.randint(2, 4), rng.randint(1, 2), rng.choice((1.0, 4.0, 6.0))
+    ),
+    fresh_inputs=6,
+    tolerance=FLOAT32,
+)
+
+
+# 18.8 Put LoRA into a model
+
+ADD_LORA = Exercise(
+    id="18.8",
+    chosen=tuple((Model(*of),) for of in ((1, 1, 1, 3, 0.1), (2, 1, 2, 1, 0.05))),
+    fresh=lambda rng: (Model(rng.randint(1, 2), 2, rng.randint(1, 3), 8, 1e-2),),
+    fresh_inputs=1,
+    tolerance=1e-4,
+)
+
+
+EXERCISES = (PREFIX_ATTENTION, PER_LAYER, COUNTS, FOLD, WINS, LOWEST_LOSS, LORA_LINEAR, ADD_LORA)
