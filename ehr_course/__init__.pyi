@@ -40,6 +40,7 @@ from .evaluation.distances import (
 )
 from .evaluation.privacy import (
     distance_scores as distance_scores,
+    likelihood_scores as likelihood_scores,
     membership_auroc as membership_auroc,
     membership_interval as membership_interval,
 )

@@ -467,3 +467,84 @@ def may_come_next(
 
 
 check("19.7", may_come_next)
+
+
+# %% [markdown]
+# ## 19.8 True positives at few false positives
+#
+# The outsiders set the threshold. If k of them may be accused, the next
+# one must not be, nor anybody with the same score, so a member has to
+# score higher than that.
+
+# %% tags=["answer:19.8", "nbval-ignore-output"]
+def found_at(
+    members: np.ndarray, others: np.ndarray, at_most: float
+) -> float:
+    allowed = math.floor(at_most * len(others))
+    limit = np.sort(others)[len(others) - 1 - allowed]
+    return float((members > limit).mean())
+
+
+check("19.8", found_at)
+
+
+# %% [markdown]
+# Or try every threshold there is, and keep the best that is allowed.
+
+# %% tags=["alternative:19.8", "nbval-ignore-output"]
+def found_at(
+    members: np.ndarray, others: np.ndarray, at_most: float
+) -> float:
+    best = 0.0
+    for threshold in np.concatenate([members, others]):
+        if (others >= threshold).mean() <= at_most:
+            best = max(best, (members >= threshold).mean())
+    return best
+
+
+check("19.8", found_at)
+
+
+# %% [markdown]
+# ## 19.9 An attack that compares
+#
+# A near neighbour among the released patients is suspicious only if
+# chance does not explain it. So the same distance is taken to patients
+# of whom nobody was a member.
+
+# %% tags=["answer:19.9", "nbval-ignore-output"]
+def attack_scores(
+    candidates: np.ndarray, released: np.ndarray, reference: np.ndarray
+) -> np.ndarray:
+    def nearest(cohort):
+        shared = candidates @ cohort.T
+        sizes = candidates.sum(axis=1)[:, None]
+        either = sizes + cohort.sum(axis=1) - shared
+        return (1 - shared / either).min(axis=1)
+
+    return nearest(reference) - nearest(released)
+
+
+check("19.9", attack_scores)
+
+
+# %% [markdown]
+# With sets, one candidate at a time.
+
+# %% tags=["alternative:19.9", "nbval-ignore-output"]
+def attack_scores(
+    candidates: np.ndarray, released: np.ndarray, reference: np.ndarray
+) -> np.ndarray:
+    def in_sets(rows):
+        return [set(np.flatnonzero(row).tolist()) for row in rows]
+
+    def nearest(one, cohort):
+        return min(1 - len(one & b) / len(one | b) for b in cohort)
+
+    out, known = in_sets(released), in_sets(reference)
+    return np.array(
+        [nearest(c, known) - nearest(c, out) for c in in_sets(candidates)]
+    )
+
+
+check("19.9", attack_scores)

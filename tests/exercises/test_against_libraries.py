@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.spatial.distance import jensenshannon
+from scipy.spatial.distance import cdist, jensenshannon
+from sklearn.metrics import roc_curve
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import (
@@ -219,6 +220,19 @@ def distance(real: np.ndarray, synthetic: np.ndarray) -> float:
     return float(jensenshannon(real.astype(float), synthetic.astype(float), base=2))
 
 
+def found_at(members: np.ndarray, others: np.ndarray, at_most: float) -> float:
+    """The highest point of scikit-learn's ROC curve, with all its points, that is allowed."""
+    labels = np.arange(len(members) + len(others)) < len(members)
+    scores = np.concatenate([members, others])
+    accused, found, _ = roc_curve(labels, scores, drop_intermediate=False)
+    return float(found[accused <= at_most].max())
+
+
+def compared(candidates: np.ndarray, released: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    cohorts = [cdist(candidates > 0, cohort > 0, "jaccard") for cohort in (reference, released)]
+    return np.subtract(*(distances.min(axis=1) for distances in cohorts))
+
+
 LIBRARY: dict[str, Callable[..., Any]] = {
     "07.6": next_pieces,
     "09.5": targets,
@@ -229,6 +243,8 @@ LIBRARY: dict[str, Callable[..., Any]] = {
     "15.4": clipped,
     "19.2": distance,
     "19.7": may_come_next,
+    "19.8": found_at,
+    "19.9": compared,
 }
 
 

@@ -324,4 +324,68 @@ NEXT = Exercise(
 )
 
 
-EXERCISES = (SAMPLING, DISTANCE, VALIDITY, PERPLEXITY, PRIVACY, REPORT, NEXT)
+# 19.8 Found at few false alarms
+
+
+def _scores(*groups: str) -> tuple[np.ndarray, ...]:
+    """Scores of members and of others, each group a word of digits: "9531" is 0.9 0.5 0.3 0.1."""
+    return tuple(np.array([int(digit) / 10 for digit in group]) for group in groups)
+
+
+def _fresh_scores(rng: random.Random) -> Arguments:
+    n, at_most = rng.choice(((4, 0.25), (5, 0.2), (8, 0.25), (10, 0.1), (8, 0.3), (10, 0.25)))
+    sizes = rng.randint(3, 9), n
+    groups = ([rng.randint(-9, 9) / 10 for _ in range(size)] for size in sizes)
+    return *(np.array(group) for group in groups), rng.choice((at_most, at_most, 0.0))
+
+
+FOUND = Exercise(
+    id="19.8",
+    chosen=(
+        (*_scores("9851", "7532"), 0.25),
+        (*_scores("98765", "6431"), 0.25),
+        (*_scores("9876543", "8642"), 0.25),
+        (*_scores("9988765", "9988654321"), 0.1),
+        (*_scores("98877", "87654321"), 0.25),
+        (*_scores("9876655", "8765444321"), 0.25),
+        (*_scores("98765432", "9753"), 0.0),
+        (*_scores("555555", "5432"), 0.25),
+        (*_scores("7665544", "77665544"), 0.3),
+        (*_scores("123456789", "65432"), 0.2),
+        (*_scores("998877665544332211", "998877"), 0.4),
+        (*(-scores for scores in _scores("124", "35678999")), 0.25),
+        (*_scores("8642", "97531"), 0.3),
+        (*_scores("8642", "97531"), 0.25),
+    ),
+    fresh=_fresh_scores,
+)
+
+
+# 19.9 An attack that compares
+
+
+def _fresh_attack(rng: random.Random) -> Arguments:
+    n_codes = rng.randint(4, 6)
+    candidates, released, reference = (
+        _patients(rng, rng.randint(2, 4), n_codes) for _ in range(3)
+    )
+    if rng.random() < 0.5:
+        released[rng.randrange(len(released))] = candidates[0]
+    return candidates, released, reference
+
+
+ATTACK = Exercise(
+    id="19.9",
+    chosen=(
+        _cohorts("1100 0011", "1100 0110", "1000 0111"),
+        _cohorts("11000 11100 00011", "11100 00111", "01100 10001"),
+        _cohorts("1110 0011 1111", "0111 0111", "1010 1001 0110"),
+        _cohorts("111110 100000", "111000 000001", "111111 110000 011000"),
+        _cohorts("1000 0100", "1000 0001", "1000 0010"),
+        _cohorts("1111100 1100000", "0011000 1000000", "0011111 0000011"),
+    ),
+    fresh=_fresh_attack,
+)
+
+
+EXERCISES = (SAMPLING, DISTANCE, VALIDITY, PERPLEXITY, PRIVACY, REPORT, NEXT, FOUND, ATTACK)
