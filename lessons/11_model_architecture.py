@@ -1121,8 +1121,8 @@ for _ in range(3):
 
 # %% [markdown]
 # After 80 steps it knows roughly how a record is built, and little of medicine: 64 is late
-# for a pregnancy. Trained longer, such a model writes one of the cohorts that lesson 19
-# judges.
+# for a pregnancy. Trained longer, such a model writes a cohort that you can add to those
+# of lesson 19.
 
 # %% [markdown]
 # ### Going further: how large is a full BART?
