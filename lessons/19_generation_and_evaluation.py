@@ -149,12 +149,12 @@ for name, records in three.items():
             print("     ", code_in_words(code)[:65])
         print("      ---")
 
+
 # %% [markdown]
 # They all look right. So measure how far each cohort's codes lie from those of held-out
 # patients. The Jensen-Shannon divergence, whose formula follows soon, is 0 bits for codes
 # that are equally frequent, and 1 bit for groups that share none. To know what chance does,
 # put real patients in the cohort's place, twenty times.
-
 
 # %%
 def codes_in(record):
@@ -206,6 +206,7 @@ draw_dots(
     form="{:.3f}",
 )
 
+
 # %% [markdown]
 # A is a pile of photocopies. B was drawn from a table of counts, each code by itself. C
 # was written by the course's model, and by this number it is the worst. But one number is
@@ -221,7 +222,6 @@ draw_dots(
 # 4. **Whom does it give away?** An attacker guesses who was a training patient. The
 #    [AUROC](../course/book/glossary.md) is how often one is ranked above an outsider: 0.5
 #    is a guess, 1 is certainty.
-
 
 # %%
 def off_by(records, things=codes_in):  # the mean of three thirds, in bits
@@ -242,6 +242,7 @@ def scores(records):  # of training patients, and of strangers
 
 def given_away(records):
     return membership_auroc(*scores(records))
+
 
 # %% [markdown]
 # Each question needs to know what chance does: twenty groups of real patients, or, for
@@ -356,6 +357,7 @@ for axes, i in zip(panels, (sure, unsure)):
     axes.set(xlabel="code, by rank", ylabel="probability")
     axes.legend(loc="upper center")
 picture
+
 
 # %% [markdown]
 # Where the model is sure, top-k keeps codes that hardly ever come. Where it is not, top-k
@@ -480,6 +482,7 @@ axes.set(xticks=[], ylim=(5.6, -0.6), xmargin=0.12)
 axes.set_xlabel("share of all codes")
 picture
 
+
 # %% [markdown]
 # ### 19.2 The distance between code distributions
 #
@@ -551,6 +554,7 @@ axes.minorticks_off()
 axes.legend()
 picture
 
+
 # %% [markdown]
 # The dashed line is the [floor](../course/book/glossary.md): what a measure gives when
 # real patients stand in the place of the synthetic ones. With few patients chance
@@ -608,6 +612,7 @@ if not real:
     assert 0.005 < shares[0] < 0.05 and shares[2] > 2 * shares[0]
     assert judged.measures[0].floor == 0
 
+
 # %% [markdown]
 # ### Going further: how well does the model predict?
 #
@@ -616,7 +621,6 @@ if not real:
 # %% [markdown]
 # Perplexity, the exponential of the mean loss, is the number of equally likely codes that
 # would be as hard to guess. The encoder might read the clean record, or nothing:
-
 
 # %%
 def perplexity_with(corruption, records):
@@ -636,6 +640,7 @@ leak = perplexity_with(Corruption(p_visit=0.0), some)
 empty = perplexity_with(Corruption(p_empty=1.0), some)
 print(f"the encoder reads the record: {leak:.1f}, nothing: {empty:.1f}")
 assert real or (leak < 3 and empty > 10)
+
 
 # %% [markdown]
 # The first number says only that the model can copy. To score a visit, a model
@@ -782,6 +787,7 @@ for axes, (name, made) in zip(panels, planes.items()):
     axes.set_xlabel(f"accuracy {accuracy[name]:.2f}", weight="bold")
 picture
 
+
 # %% [markdown]
 # An accuracy near 0 means copies, one near 1 means that the cohort is unlike real
 # patients. At one half nobody can tell them apart.
@@ -893,6 +899,7 @@ if not real:
 for restriction in report.limits:
     print(fill(f"- {restriction}", 75, subsequent_indent="  "))
 assert len(report.limits) > 3
+
 
 # %% [markdown]
 # ### Going further: how does the report reach its verdicts?
@@ -1041,12 +1048,12 @@ axes.invert_yaxis()
 axes.set_xlabel("left of the line: visit 1; right of it: visit 2")
 picture
 
+
 # %% [markdown]
 # It points to the same code. And impossible codes? A rule need not be learned:
 # `EligibleOnly` sets their logits to minus infinity. E is what the second model writes
 # under this rule. A fifth question: are a visit's pairs of codes those of real visits?
 # (If you have trained lesson 11's decoder-only model, add its patients to `cohorts`.)
-
 
 # %%
 def pairs_in(record):
@@ -1122,6 +1129,7 @@ assert e["carried_over"].min() > 2 * c["carried_over"].max()
 both = trained["auroc_by_distance"]
 assert both.min() > 0.5 and both.max() < 0.57
 
+
 # %% [markdown]
 # On codes, pairs and carry-over the worst run of E beats the best of C, so this is about the
 # models and not about a seed. (The thirds of one cohort come from one run, and could not
@@ -1165,10 +1173,10 @@ def may_come_next(
 
 check("19.7", may_come_next)
 
+
 # %% [markdown]
 # With it the second model writes women of 70 with heart failure, 428.0, and kidney failure,
 # 584.9, in at most 12 tokens.
-
 
 # %%
 def order_patient(needed, codes, most, seed):
@@ -1245,10 +1253,10 @@ size = min(500, len(short) // 2)
 members, attackers_own = short[:size], short[size : 2 * size]
 with_canaries = [r for k, records in planted.items() for r in records * k]
 
+
 # %% [markdown]
 # A small model learns from `members` and the canaries; `attackers_own` are other patients,
 # whom the attacker knows. This is the whole training:
-
 
 # %%
 def fit(records, seed, epochs=20):
@@ -1313,6 +1321,7 @@ if not real:
     assert max(top["planted once"], top["4 times"]) < rarely
     assert exact["never planted"] == 0 and exact["16 times"] == 1
 
+
 # %% [markdown]
 # One copy is enough: each planted canary is likelier than almost all that were not. And
 # what was planted 16 times, the model writes word for word into the cohort that the company
@@ -1346,12 +1355,12 @@ def found_at(
 
 check("19.8", found_at)
 
+
 # %% [markdown]
 # Yours, once solved, judges three attacks. The first has the model and accuses those with
 # a low loss. The second asks *how much lower than for a model that never saw them*, the
 # attacker's own. The third has only the released cohort and takes the distance of 19.5.
 # Which has the best AUROC, and which finds the canaries that were planted once?
-
 
 # %%
 def by_loss(records):
@@ -1398,6 +1407,7 @@ if not real:
     assert rows["loss"]["AUROC"] > rows["compared loss"]["AUROC"] + 0.02
     for group in ("members", "planted once", "4 times", "16 times"):
         assert rows["distance"][group] == 0
+
 
 # %% [markdown]
 # The comparison has the lower AUROC, and finds the people whom the loss alone misses: their
@@ -1449,11 +1459,11 @@ if not real:
     assert row["4 times"] + row["16 times"] >= 1.25
     assert row["planted once"] <= 0.5 and 0.01 < row["members"] < 0.15
 
+
 # %% [markdown]
 # The cohort alone gives away most canaries that were planted several times, and a few
 # percent of the ordinary members. Can you find more of those planted once? Think of rare
 # codes, of pairs, of age and sex, or of several reference cohorts.
-
 
 # %% tags=["nbval-ignore-output"]
 def my_attack(records):  # a score for each record: change it
@@ -1476,13 +1486,13 @@ for which in ("C", "E"):
         print(f"{auroc.max():.2f}, found at 1%: {found.min():.1%}", end="")
         print(f" to {found.max():.1%}")
 
+
 # %% [markdown]
 # ## A useless cohort that passes
 #
 # Now attack the report: write a cohort that answers all questions as well as E, and that
 # nobody can use. Shuffling the codes among people of one sex and about one age is a
 # beginning. See which questions catch it, and change it.
-
 
 # %%
 def spoil(records, rng):  # change this function
@@ -1516,10 +1526,10 @@ if not real:
         *caught
     }
 
+
 # %% [markdown]
 # The questions about the past and about pairs catch it. Here is one that none catches. Two
 # people of one sex exchange their ages, if the rules allow it for both:
-
 
 # %%
 def exchange_ages(records, rng):
@@ -1548,11 +1558,11 @@ answers = ask({"E": best, "no ages": wrong_ages})
 for values, _ in answers.values():
     assert values["E"] == values["no ages"]
 
+
 # %% [markdown]
 # Not a digit moves. The library's report asks about ages and about codes, and not about
 # both together, so it does not notice either. What does? A use. Ask how old the patients of
 # the thirty most frequent codes are:
-
 
 # %%
 def mean_ages(records, codes):
