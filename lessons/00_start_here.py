@@ -701,7 +701,7 @@ print("missing: " + ", ".join(missing) if missing else "ready")
 # | [16 Pointer-generator](16_pointer_generator.ipynb) | 145 | a summariser of your own, trained, that copies names it has never seen |
 # | [17 Coverage and beam search](17_coverage_and_beam_search.ipynb) | 110 | summaries that do not repeat themselves, and a search for the best |
 # | [18 Prefix tuning](18_prefix_tuning.ipynb) | 120 | a prefix of a few thousand numbers that adapts a model to a second hospital |
-# | [19 Generation and evaluation](19_generation_and_evaluation.ipynb) | 125 | a cohort of 10,000 patients, and a report on what it is worth |
+# | [19 Generation and evaluation](19_generation_and_evaluation.ipynb) | 150 | a synthetic cohort, a report on what it is worth, and an attack on it |
 # | [20 Your own study](20_your_own_study.ipynb) | 160 | a study of your own, from its question to its limits |
 #
 # <!-- end of the lessons -->

@@ -12,6 +12,7 @@ from ehr_course.errors import InputError
 from ehr_course.exercises.catalogue import all_exercises
 
 CHECKABLE_VERBS = {
+    "Assemble", "Attack",
     "Block", "Build", "Check", "Compare", "Compute", "Corrupt", "Count", "Decode", "Describe",
     "Detect", "Draw", "Encode", "Fold", "Give", "Judge", "Measure", "Name", "Normalise", "Order",
     "Pad", "Predict", "Prepend", "Reduce", "Repair", "Report", "Reshape", "Show", "Split", "Take",
