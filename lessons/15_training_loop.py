@@ -44,6 +44,7 @@ SEED = 0
 
 # %% tags=["hide-input"]
 # set-up: imports
+import contextlib
 import copy
 import inspect
 import math
