@@ -62,14 +62,13 @@ from ehr_course import (
     impossible_share, last_real, real_data, split_by_patient, system_of,
     train,
 )
-from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.exercises.catalogue import find_exercise
-from ehr_course.plots.charts import blank_chart, draw_heat, draw_lines
-from ehr_course.plots.diagrams import draw_flow, draw_strips
-from ehr_course.widgets.auxiliary_weights import (
-    runs_of,
-    weight_explorer,
+from ehr_course.exercises import (
+    check, examine, find_exercise, hint, mine, progress,
 )
+from ehr_course.plots import (
+    blank_chart, draw_flow, draw_heat, draw_lines, draw_strips,
+)
+from ehr_course.widgets import runs_of, weight_explorer
 
 # %% tags=["hide-input"]
 # set-up: patients to learn from, and one batch of all that are held out
@@ -442,6 +441,87 @@ def token_loss(
 check("13.3", token_loss)
 
 # %% [markdown]
+# ### A head on your own model
+#
+# Put the question to the model that you have assembled: a linear layer reads the
+# decoder's states, and your loss trains it. (`mine` returns your answers to 11.7, 12.6
+# and 13.3; where you have none, the worked one stands in.)
+
+# %% tags=["nbval-ignore-output"]
+TinyBart, OwnPrompt = mine("11.7"), mine("12.6", "MyPrompt")
+loss_of_head = mine("13.3")
+
+
+class TwoAnswers(nn.Module):
+    def __init__(self, n_tokens, d_model=64):
+        super().__init__()
+        self.bart = TinyBart(n_tokens, d_model, 4, 2 * d_model, 1, 256)
+        self.encoder_prompt = OwnPrompt([2], d_model)
+        self.decoder_prompt = OwnPrompt([2], d_model)
+        self.head = nn.Linear(d_model, 2)  # man or woman?
+
+    def forward(self, input_ids, attention_mask, decoder_input_ids, **who):
+        read = self.encoder_prompt(**who)
+        memory = self.bart.encode(input_ids, attention_mask, read)
+        written = self.decoder_prompt(**who)
+        states = self.bart.decode(decoder_input_ids, written, *memory)
+        return states @ self.bart.shared.weight.T, self.head(states)
+
+
+# %%
+torch.manual_seed(SEED)
+own = TwoAnswers(len(tokenizer))
+for weight in own.parameters():
+    if weight.ndim > 1:
+        nn.init.normal_(weight, std=0.08)
+optimizer = torch.optim.AdamW(own.parameters(), lr=4e-3)
+data, curves = dataset(learned_from, p_empty=0.5), []
+for _ in range(120):
+    rows = data.batch(torch.randint(len(data), (16,)).tolist())
+    labels, sex = rows.pop("labels"), rows["x_cat"][:, 0]
+    logits, answers = own(**rows)
+    token = cross_entropy(logits.mT, labels)
+    total, count = loss_of_head(answers, labels, sex, 0)
+    (token + 0.2 * total / count).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    curves.append((token.item(), (total / count).item()))
+
+# %% tags=["nbval-ignore-output"]
+picture, panels = blank_chart(
+    "Which of the two does your model learn first?",
+    f"The loss of the tokens falls from {curves[0][0]:.1f} to "
+    f"{curves[-1][0]:.1f} nats, that of the sex from {curves[0][1]:.2f} to "
+    f"{curves[-1][1]:.2f}.",
+    "Loss of each step, in nats. Dotted: the sex by the toss of a coin.",
+    columns=2,
+)  # fmt: skip
+names = "next token", "man or woman"
+for axes, name, curve in zip(panels, names, zip(*curves), strict=True):
+    axes.plot(curve)
+    axes.set(title=name, xlabel="step", ylim=0)
+panels[1].axhline(0.693, color="grey", linestyle=":")
+picture
+
+# %%
+few = {name: rows[:300] for name, rows in batch.items() if name != "labels"}
+told = {}
+with torch.no_grad():
+    for sex, word in enumerate(("man", "woman")):
+        lie = few | {"x_cat": torch.full_like(few["x_cat"], sex)}
+        says = own(**lie)[1].argmax(-1)[scored[:300]]
+        told[word] = says.float().mean().item()
+        print(f'told "{word}": "woman" at {told[word]:.0%} of the tokens')
+
+# %% tags=["hide-input"]
+# check: both losses fall, and the learner's head says what the prompt says
+assert real or curves[-1][0] < curves[0][0] - 2
+assert real or sum(sex for _, sex in curves[-20:]) / 20 < 0.3
+assert real or (told["man"] < 0.25 and told["woman"] > 0.75)
+
+# %% [markdown]
+# After 120 steps your head has the same leak: a prompt is easier to read than codes.
+#
 # ## Closing the leak
 #
 # Three repairs come to mind. Cut the gradient between decoder and head with

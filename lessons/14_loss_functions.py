@@ -63,11 +63,11 @@ from ehr_course import (
     measure_terms, never_together, real_data, split_by_patient, train,
     weighted_total,
 )
-from ehr_course.exercises import check, hint, progress
-from ehr_course.plots.charts import blank_chart, draw_bars
-from ehr_course.plots.diagrams import draw_flow
-from ehr_course.plots.style import code_in_words
-from ehr_course.widgets.loss_terms import loss_terms_explorer
+from ehr_course.exercises import check, hint, mine, progress
+from ehr_course.plots import (
+    blank_chart, code_in_words, draw_bars, draw_flow,
+)
+from ehr_course.widgets import loss_terms_explorer
 
 # %% [markdown]
 # The model is the small trained one of the course, and the patients are new.
@@ -271,6 +271,103 @@ def masked_cross_entropy(
 check("14.1", masked_cross_entropy)
 
 # %% [markdown]
+# ### Your loss trains your model
+#
+# What should such a loss be at the start, and what after a while? Two numbers tell you
+# before you train. A model that knows nothing gives every token the same probability
+# and pays the logarithm of the size of the vocabulary. One that only knows how frequent
+# each token is pays the entropy of the frequencies.
+
+# %%
+real = real_data() is not None
+sizes = {"tiny": 4_000, "small": 10_000, "full": 46_520}
+cohort = choose_patients(sizes[PROFILE], seed=SEED)
+learned_from, _, unseen = split_by_patient(cohort, seed=SEED)
+tokenizer = CodeTokenizer.from_records(learned_from)
+print(f"{len(cohort):,} patients, {len(learned_from):,} to learn from")
+
+
+def dataset_of(records, tokenizer, p_empty=0.5):
+    return RecordDataset(
+        records, tokenizer, corruption=Corruption(p_empty=p_empty),
+        seed=SEED, max_tokens=254, too_long="cut",
+    )  # fmt: skip
+
+
+data = dataset_of(learned_from, tokenizer)
+some = data.batch(range(min(2_000, len(data))))["labels"]
+share = some[some != NOT_SCORED].bincount().float()
+share = share[share > 0] / share.sum()
+knows_nothing = math.log(len(tokenizer))
+knows_frequencies = -(share * share.log()).sum().item()
+
+# %% [markdown]
+# Now the model that you have assembled in lessons 11 and 12, and your loss. (`mine`
+# returns your answers; where you have none, the worked one stands in.)
+
+# %% tags=["nbval-ignore-output"]
+TinyBart, OwnPrompt = mine("11.7"), mine("12.6", "MyPrompt")
+own_loss = mine("14.1")
+
+
+class PromptedBart(nn.Module):
+    def __init__(self, n_tokens, d_model=64):
+        super().__init__()
+        self.bart = TinyBart(n_tokens, d_model, 4, 2 * d_model, 1, 256)
+        self.encoder_prompt = OwnPrompt([2], d_model)
+        self.decoder_prompt = OwnPrompt([2], d_model)
+
+    def forward(self, input_ids, attention_mask, decoder_input_ids, **who):
+        read, written = self.encoder_prompt(**who), self.decoder_prompt(**who)
+        return self.bart(
+            input_ids, attention_mask, decoder_input_ids, read, written
+        )
+
+
+# %%
+torch.manual_seed(SEED)
+own = PromptedBart(len(tokenizer))
+for weight in own.parameters():
+    if weight.ndim > 1:
+        nn.init.normal_(weight, std=0.02)
+optimizer = torch.optim.AdamW(own.parameters(), lr=4e-3)
+curve = []
+for _ in range(100):
+    rows = data.batch(torch.randint(len(data), (16,)).tolist())
+    right = rows.pop("labels")
+    loss = own_loss(own(**rows), right)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    curve.append(loss.item())
+
+# %% tags=["nbval-ignore-output"]
+picture, axes = blank_chart(
+    "When does your model know more than frequencies?",
+    f"The loss of each step falls from {curve[0]:.2f} to {curve[-1]:.2f} "
+    f"nats. Knowing nothing costs {knows_nothing:.2f}, knowing only the "
+    f"frequencies {knows_frequencies:.2f}.",
+    "Your loss at each step of your model, in nats per token",
+)
+axes.plot(curve, color="#2d708e")
+axes.axhline(knows_nothing, color="grey", linestyle=":")
+axes.text(99, knows_nothing, "knows nothing", ha="right", va="bottom")
+axes.axhline(knows_frequencies, color="grey", linestyle="--")
+axes.text(99, knows_frequencies, "knows frequencies", ha="right", va="bottom")
+axes.set(xlabel="step", ylabel="loss (nats)", ylim=(0, 7))
+picture
+
+# %% tags=["hide-input"]
+# check: the curve begins at the first line and passes the second
+assert abs(curve[0] - knows_nothing) < 0.3
+assert real or sum(curve[-20:]) / 20 < knows_frequencies - 0.3
+
+# %% [markdown]
+# The curve begins at the first line. If yours does not, look for a fault before you
+# train any longer: the first loss is the one number that you know in advance. Below the
+# second line the model has begun to read.
+
+# %% [markdown]
 # ### Going further: when does label smoothing help?
 #
 # With few patients. Exercise 14.2 is in here.
@@ -353,31 +450,12 @@ check("14.2", smoothed_cross_entropy)
 # smoothed target leaves 0.93 nats that no model can remove.)
 
 # %% tags=["hide-input"]
-# set-up: the patients, a small model, a training
-real = real_data() is not None
-sizes = {"tiny": 4_000, "small": 10_000, "full": 46_520}
-cohort = choose_patients(sizes[PROFILE], seed=SEED)
-learned_from, _, unseen = split_by_patient(cohort, seed=SEED)
-tokenizer = CodeTokenizer.from_records(learned_from)
-print(f"{len(cohort):,} patients, {len(learned_from):,} to learn from")
-
-
+# set-up: a small model, a training
 def small_model(**changes):
     fields = {"dropout": 0.0} | changes
     config = PromptBartConfig.for_tokenizer(tokenizer, "narrow", **fields)
     torch.manual_seed(SEED)
     return PromptBart(config)
-
-
-def dataset_of(records, tokenizer, p_empty=0.5):
-    return RecordDataset(
-        records,
-        tokenizer,
-        corruption=Corruption(p_empty=p_empty),
-        seed=SEED,
-        max_tokens=254,
-        too_long="cut",
-    )
 
 
 def trained(model, dataset, steps):

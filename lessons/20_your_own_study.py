@@ -50,15 +50,20 @@ from statistics import fmean
 from textwrap import fill, shorten
 
 import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
 
 from ehr_course import (
-    AgeSexTable, CodeNetwork, CodeTokenizer, Corruption, IndependentCodes,
-    PairTable, PromptBart, PromptBartConfig, RecordDataset,
-    choose_patients, generate_patients, imagined_studies, load_checkpoint,
-    lose_one, make_cohort, real_data, sample_profiles, share_found,
-    split_by_patient, train as train_model, what_is_shown, which_found,
+    EMPTY_RECORD, SEXES, AgeSexTable, CodeNetwork, CodeTokenizer,
+    Corruption, IndependentCodes, PairTable, PromptBart, PromptBartConfig,
+    RecordDataset, choose_patients, generate_patients, imagined_studies,
+    load_checkpoint, lose_one, make_cohort, real_data, sample_profiles,
+    share_found, split_by_patient, train as train_model, what_is_shown,
+    which_found,
 )
-from ehr_course.exercises import check, examine, hint, progress
+from ehr_course.exercises import (
+    check, examine, hint, mine, parts, progress,
+)
 from ehr_course.plots import (
     blank_chart, code_in_words, draw_bars, draw_dots, draw_flow, who,
 )
@@ -71,8 +76,9 @@ tiny = not real and PROFILE == "tiny"
 
 # %%
 cohort = choose_patients(sizes[PROFILE], seed=SEED)
-parts = split_by_patient(cohort, fractions=(0.7, 0.1, 0.2), seed=SEED)
-train, validation, test = parts
+train, validation, test = split_by_patient(
+    cohort, fractions=(0.7, 0.1, 0.2), seed=SEED
+)
 to_choose = lose_one(validation, seed=SEED)  # hides a code of each
 print(f"{len(cohort):,} patients, {len(train):,} to learn from")
 
@@ -705,25 +711,116 @@ assert not examine("20.1", study | {"model": lucky}).outcome.is_solved
 # reads those. For MIMIC-IV, MEDS and other formats, and for longer trainings,
 # use the command line: see [Your own data](../course/book/your_own_data.md).
 #
-# ### A start: what is a written patient worth?
+# ### A start: your own model
+#
+# What you have solved is one file. `python3 -m course mine > my_model.py` writes it:
+# attention, layers, `TinyBart`, prompts and loop, with an example that trains them. These
+# are its parts:
+
+# %% tags=["nbval-ignore-output"]
+parts()
+
+# %% tags=["nbval-ignore-output"]
+TinyBart, OwnPrompt = mine("11.7"), mine("12.6", "MyPrompt")
+train_own = mine("15.8")
+
+
+class PatientModel(nn.Module):
+    def __init__(self, n_tokens, d_model=64):
+        super().__init__()
+        self.bart = TinyBart(n_tokens, d_model, 4, 2 * d_model, 1, 256)
+        self.encoder_prompt = OwnPrompt([2], d_model)
+        self.decoder_prompt = OwnPrompt([2], d_model)
+        for weight in self.parameters():
+            if weight.ndim > 1:
+                nn.init.normal_(weight, std=0.08)
+
+    def forward(self, input_ids, attention_mask, decoder_input_ids, **who):
+        read = self.encoder_prompt(**who)
+        written = self.decoder_prompt(**who)
+        return self.bart(
+            input_ids, attention_mask, decoder_input_ids, read, written
+        )
+
+
+# %%
+own_tokenizer = CodeTokenizer.from_records(train)
+own_data = RecordDataset(
+    train, own_tokenizer, corruption=Corruption(p_empty=0.5), seed=SEED,
+    max_tokens=250, too_long="cut",
+)  # fmt: skip
+
+
+def loss_sum(model, batch):
+    rows = {name: batch[name] for name in batch if name != "labels"}
+    return cross_entropy(
+        model(**rows).mT, batch["labels"], reduction="sum"
+    )
+
+
+torch.manual_seed(SEED)
+own = PatientModel(len(own_tokenizer))
+order = torch.randperm(len(own_data)).split(16)
+batches = [[own_data.batch(some.tolist())] for some in order]
+losses = train_own(own, batches, 80, loss_sum, lr=4e-3)
+last = sum(losses[-10:]) / 10
+print(f"from {losses[0]:.1f} to {last:.1f} nats per token")
+
+
+# %% [markdown]
+# And it writes. Each code is drawn from what the model expects next:
+
+# %%
+@torch.no_grad()
+def write_one(age, sex, seed):
+    generator = torch.Generator().manual_seed(seed)
+    empty = torch.tensor([EMPTY_RECORD])
+    who = {"x_num": torch.tensor([[float(age)]])}
+    who["x_cat"] = torch.tensor([[SEXES.index(sex)]])
+    written = [own_tokenizer.eos_id]
+    while len(written) < 30:
+        ids = torch.tensor([written])
+        logits = own(empty, torch.ones_like(empty), ids, **who)[0, -1]
+        chance = logits.softmax(-1)
+        token = torch.multinomial(chance, 1, generator=generator).item()
+        written.append(token)
+        if token == own_tokenizer.eos_id:
+            break
+    return own_tokenizer.decode(written)
+
+
+# %% tags=["nbval-ignore-output"]
+for visit in write_one(70, "F", seed=SEED):
+    for code in visit:
+        print(code_in_words(code, example.system))
+
+# %% tags=["hide-input"]
+# check: the learner's loop trains the learner's model
+assert real or last < losses[0] - 1.5
+
+# %% [markdown]
+# After 80 steps it has hardly begun. A study of your own can begin here: train it for
+# longer, change a part, and ask what the change is worth.
+#
+# ### Another start: what is a written patient worth?
 #
 # The course's model, which lessons 00, 11, 12, 14 and 19 load, writes patients. Can
 # they teach? A network learns to find lost codes from 700 patients whom that model
 # wrote. The baseline is the same network, taught by 700 patients of lesson 19's
-# *independent codes*. Which one wins? (`mine` holds 4,000 patients in `train`, from
+# *independent codes*. Which one wins? (`ours` holds 4,000 patients in `train`, from
 # which the model learned, and 500 each in `validation` and `test`.)
 
 # %% tags=["hide-input"]
 # load the course's model; on tables of your own, train a small one first
 hospital = choose_patients(5_000, seed=0)  # as the model saw it
-mine = split_by_patient(hospital, seed=0)
+ours = split_by_patient(hospital, seed=0)
 if real:
-    tokenizer = CodeTokenizer.from_records(mine.train)
+    tokenizer = CodeTokenizer.from_records(ours.train)
     config = PromptBartConfig.for_tokenizer(tokenizer, "narrow")
     torch.manual_seed(SEED)
     model = PromptBart(config)
     data = RecordDataset(
-        mine.train, tokenizer, corruption=Corruption(p_empty=0.5),
+        ours.train, tokenizer, corruption=Corruption(p_empty=0.5),
         seed=SEED, max_tokens=254, too_long="cut",
     )  # fmt: skip
     train_model(model, data, steps=150, lr=6e-3, seed=SEED, progress=False)
@@ -734,16 +831,16 @@ else:
 
 # %%
 by_model, by_codes = [], []
-independent = IndependentCodes(mine.train)
+independent = IndependentCodes(ours.train)
 for seed in range(4):
-    wanted = sample_profiles(mine.train, 700, seed=seed)  # ages and sexes
+    wanted = sample_profiles(ours.train, 700, seed=seed)  # ages and sexes
     written = generate_patients(model, tokenizer, wanted, seed=seed)
     by_model.append(CodeNetwork(written, seed=seed))
     drawn = independent.write(wanted, seed=seed)
     by_codes.append(CodeNetwork(drawn, seed=seed))
 
 # %% tags=["nbval-ignore-output"]
-cases = lose_one(mine.validation, seed=SEED)  # later: mine.test
+cases = lose_one(ours.validation, seed=SEED)  # later: ours.test
 my_scores = [share_found(network, cases) for network in by_model]
 to_beat = [share_found(network, cases) for network in by_codes]
 ends = drawn_again(by_model, by_codes, cases)
@@ -765,15 +862,15 @@ assert not tiny or found == "better"
 # %% [markdown]
 # The model has kept which codes go together. (Independent codes are a weak rival:
 # below you can take a stronger one.) This was a rehearsal on the validation
-# patients; the test patients wait for your study. (Write `mine.train` into its
+# patients; the test patients wait for your study. (Write `ours.train` into its
 # field `train`: the model learned from these patients.)
 #
 # If you have no question yet, take one of these. Each runs in a few minutes.
 #
-# - **Written or real?** Put 700 real patients of `mine.train`, a different 700 for
+# - **Written or real?** Put 700 real patients of `ours.train`, a different 700 for
 #   each seed, in the place of the independent codes. Does the finding stay?
 # - **More patients.** Does the network overtake the table of pairs when both
-#   learn from more? Train both on `mine.train`. The validation patients choose
+#   learn from more? Train both on `ours.train`. The validation patients choose
 #   among 60, 120 and 180 steps.
 # - **Both together.** Do network and table of pairs find more than the table alone?
 #   `share_found` takes any object that has the list `codes` and a method
@@ -872,8 +969,8 @@ check("20.1", study_of_mine)
 # ## What comes next
 #
 # There is no next lesson. You can read a hospital's tables, turn patients
-# into tokens and batches, build and train a model, judge what it writes, and now
-# put a question to it and report what you found.
+# into tokens and batches, build a model from a blank file and train it, judge what it
+# writes, and now put a question to it and report what you found.
 #
 # Real patients are where such questions count. MIMIC-III, MIMIC-IV and eICU
 # are open to researchers who take the training course of PhysioNet on

@@ -29,8 +29,7 @@ import math
 import torch
 from torch import nn
 
-from ehr_course.exercises import check
-from ehr_course.exercises.prompt_to_try import tried_out
+from ehr_course.exercises import check, tried_out
 from ehr_course import AGE_SCALE
 
 

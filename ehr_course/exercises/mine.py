@@ -99,10 +99,13 @@ def _name_in(source: str) -> str:
     return source.partition("\n")[0].removeprefix("# answer: ")
 
 
-def whole_model() -> str:
+def whole_model(ending: str = "") -> str:
     """Return all parts as the text of one file, the learner's own where they are solved.
 
     A part that is not solved stands there as a call of `mine`.
+
+    Args:
+        ending: code that uses the parts, to stand at the end; its imports go to the top.
     """
     imports: dict[str, None] = {}
     blocks: list[str] = []
@@ -127,6 +130,11 @@ def whole_model() -> str:
         if own != name:
             texts.append(f"{name} = {own}")
         blocks.append("\n\n\n".join([f"# {exercise_id}, yours\n{texts[0]}", *texts[1:]]))
+    for statement, text in _statements(ending):
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            imports[text] = None
+        else:
+            blocks.append(text)
     return "\n\n\n".join(["\n".join(imports), *blocks]) + "\n"
 
 

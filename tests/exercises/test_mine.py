@@ -1,6 +1,7 @@
 """What a learner has solved is kept, used by later lessons, and printed as one file."""
 
 import linecache
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from course.mine import main as command
 from ehr_course.exercises import check, mine, parts, store
 from ehr_course.exercises.learner_code import call, is_untouched_stub, own_line
 from ehr_course.exercises.mine import PARTS, keep, stand_ins, whole_model
@@ -98,14 +100,19 @@ def test_the_whole_model_is_one_file_that_runs(home: Path) -> None:
     assert ran.stdout == "tensor([[True]])\n"
 
 
-def test_all_worked_answers_of_the_parts_make_a_file_that_runs(home: Path) -> None:
+def test_all_worked_answers_of_the_parts_make_a_model_that_trains(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for exercise_id in PARTS:
         keep(exercise_id, worked(exercise_id))
-    text = whole_model()
+    assert command([]) == 0
+    text = capsys.readouterr().out
     assert "mine(" not in text
     file = home / "my_model.py"
     file.write_text(text)
-    subprocess.run([sys.executable, "-W", "error", file], check=True)
+    ran = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True)
+    first, last = map(float, re.findall(r"\d+\.\d+", ran.stdout))
+    assert last < first - 1
 
 
 def test_a_grader_gets_stand_ins_for_what_an_answer_takes() -> None:
