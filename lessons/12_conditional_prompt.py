@@ -881,6 +881,7 @@ picture
 assert real or sum(losses[-20:]) / 20 < losses[0] - 2
 assert real or with_other > with_own + 0.12
 
+
 # %% [markdown]
 # The wrong age and sex cost it about a quarter of a nat a token, and nobody told the
 # model what age and sex are for.
@@ -888,7 +889,6 @@ assert real or with_other > with_own + 0.12
 # From here on the library's model trains: it does the same, and writes records
 # faster. The [learning rate](../course/book/glossary.md), how far each step goes, is
 # the same for all.
-
 
 # %% tags=["hide-input"]
 # small_model(...), and trained(model): 300 steps with these patients

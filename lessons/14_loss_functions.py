@@ -443,6 +443,7 @@ def smoothed_cross_entropy(
 
 check("14.2", smoothed_cross_entropy)
 
+
 # %% [markdown]
 # Train small models with and without it, on thousands of patients and on 60, few
 # enough to be learned by heart. Judge all by the same loss, without smoothing, on
