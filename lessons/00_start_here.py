@@ -249,9 +249,8 @@ assert SEED or new_round(1)[1] == "A and D"
 assert SEED or "6273" in new_round(2)[0][1][0].codes  # of a man
 
 # %% [markdown]
-# You are going to build this model from a blank file: its attention and its layers, its
-# prompts, its losses and the loop that trains it. What you solve is kept, and each lesson
-# goes on with the parts that are yours. The model is a
+# You are going to build this model from a blank file, part by part, and train it. What
+# you solve is kept, and later lessons go on with the parts that are yours. It is a
 # [language model](../course/book/glossary.md): it
 # writes one [token](../course/book/glossary.md) after another, here a
 # code, each drawn from probabilities that it learned.

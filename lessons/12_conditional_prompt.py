@@ -854,7 +854,8 @@ for _ in range(120):
 known = CodeTokenizer(tokenizer.codes, unseen="skip")
 batch = dataset(unseen[:300], known, p_empty=1.0).batch(range(300))
 labels = batch.pop("labels")
-swapped = {name: batch[name].roll(1, dims=0) for name in ("x_num", "x_cat")}
+who = "x_num", "x_cat"
+swapped = {name: batch[name].roll(1, dims=0) for name in who}
 with torch.no_grad():
     with_own = cross_entropy(own(**batch).mT, labels).item()
     with_other = cross_entropy(own(**batch | swapped).mT, labels).item()
@@ -862,8 +863,8 @@ with torch.no_grad():
 # %% tags=["nbval-ignore-output"]
 picture, axes = blank_chart(
     "Your model learns, but does it listen?",
-    f"The loss of each step, from {losses[0]:.1f} to {losses[-1]:.1f} nats. "
-    f"New patients cost {with_own:.2f} nats with their own age and sex, "
+    f"The loss of each step, from {losses[0]:.1f} to {losses[-1]:.1f} "
+    f"nats. New patients cost {with_own:.2f} nats with their own age and sex, "
     f"{with_other:.2f} with another patient's.",
     "The loss of each training step; lines: 300 new patients",
 )

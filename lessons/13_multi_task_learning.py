@@ -491,8 +491,8 @@ for _ in range(120):
 picture, panels = blank_chart(
     "Which of the two does your model learn first?",
     f"The loss of the tokens falls from {curves[0][0]:.1f} to "
-    f"{curves[-1][0]:.1f} nats, that of the sex from {curves[0][1]:.2f} to "
-    f"{curves[-1][1]:.2f}.",
+    f"{curves[-1][0]:.1f} nats, that of the sex from "
+    f"{curves[0][1]:.2f} to {curves[-1][1]:.2f}.",
     "Loss of each step, in nats. Dotted: the sex by the toss of a coin.",
     columns=2,
 )  # fmt: skip
@@ -504,7 +504,7 @@ panels[1].axhline(0.693, color="grey", linestyle=":")
 picture
 
 # %%
-few = {name: rows[:300] for name, rows in batch.items() if name != "labels"}
+few = {name: batch[name][:300] for name in batch if name != "labels"}
 told = {}
 with torch.no_grad():
     for sex, word in enumerate(("man", "woman")):

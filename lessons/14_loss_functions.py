@@ -318,7 +318,8 @@ class PromptedBart(nn.Module):
         self.decoder_prompt = OwnPrompt([2], d_model)
 
     def forward(self, input_ids, attention_mask, decoder_input_ids, **who):
-        read, written = self.encoder_prompt(**who), self.decoder_prompt(**who)
+        read = self.encoder_prompt(**who)
+        written = self.decoder_prompt(**who)
         return self.bart(
             input_ids, attention_mask, decoder_input_ids, read, written
         )
@@ -351,9 +352,10 @@ picture, axes = blank_chart(
 )
 axes.plot(curve, color="#2d708e")
 axes.axhline(knows_nothing, color="grey", linestyle=":")
-axes.text(99, knows_nothing, "knows nothing", ha="right", va="bottom")
 axes.axhline(knows_frequencies, color="grey", linestyle="--")
-axes.text(99, knows_frequencies, "knows frequencies", ha="right", va="bottom")
+above = {"ha": "right", "va": "bottom"}
+axes.text(99, knows_nothing, "knows nothing", **above)
+axes.text(99, knows_frequencies, "knows frequencies", **above)
 axes.set(xlabel="step", ylabel="loss (nats)", ylim=(0, 7))
 picture
 
