@@ -1005,8 +1005,8 @@ draw_dots(
 
 # %% [markdown]
 # The small initialization is to blame: with it, no seed gives a model that reads, and
-# with the larger one every seed does. In a blind model the encoder's vectors of any two
-# tokens have a cosine above 0.95, so there is nothing to tell apart. (Why they become so
+# with the larger one every seed does. In most blind models the encoder's vectors of any
+# two tokens have become nearly the same, so there is little to tell apart. (Why they do
 # is beyond this lesson.) Begin with larger weights, and test whether the model reads.
 
 # %% [markdown]
