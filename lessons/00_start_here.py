@@ -692,7 +692,7 @@ print("missing: " + ", ".join(missing) if missing else "ready")
 # | [00 Start here](00_start_here.ipynb) | 40 | a first patient, and a first check |
 # | [07 Tokenization](07_tokenization.ipynb) | 100 | two tokenizers: one for codes, one for notes |
 # | [08 Data loading](08_data_loading.ipynb) | 100 | the way from hospital tables to patients |
-# | [09 Corruption](09_corruption.ipynb) | 95 | noise to repair, and a target that does not leak |
+# | [09 Corruption](09_corruption.ipynb) | 95 | noise to repair, and labels from the clean record |
 # | [10 Data flow](10_data_flow.ipynb) | 85 | batches that waste little and can be repeated |
 # | [11 Model architecture](11_model_architecture.ipynb) | 150 | a BART from its parts, which loads a trained one's weights |
 # | [12 Conditional prompt](12_conditional_prompt.ipynb) | 100 | a model whose patients follow age and sex |

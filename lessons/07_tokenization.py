@@ -583,6 +583,10 @@ draw_strips(
 
 
 # %% [markdown]
+# The row keeps the order of the visits, but not the time between them: a week and ten
+# years look the same. And it holds diagnoses only, no drugs, procedures or laboratory
+# values. These are limits of every patient model in this course.
+#
 # ### 07.2 Encode a patient
 #
 # Try It Yourself · ★ · 3 minutes

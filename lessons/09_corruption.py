@@ -7,8 +7,8 @@
 #
 # - Corrupt a visit by infilling.
 # - Build labels and decoder input from the clean sequence.
-# - Detect a target leak that a falling loss does not show.
-# - Repair the leak and measure reconstruction before and after.
+# - Detect corrupted labels, which a falling loss does not show.
+# - Repair the labels and measure reconstruction before and after.
 
 # %% tags=["opened-alone", "hide-input"]
 # Opened alone, as on Colab or Kaggle? This cell installs the course.
@@ -281,7 +281,7 @@ assert real or tokenizer.mask_id in written
 # It wrote `<mask>`, a token that no patient has. Does that fit your guess?
 
 # %% [markdown]
-# ## The leak
+# ## Look at the labels
 #
 # Draw the same patient as `MyDataset` prepares it.
 
@@ -296,8 +296,8 @@ draw_training_pair(
 # %% [markdown]
 # The labels are a copy of `input_ids`, the *damaged* record. The right answer to
 # `<mask>` is then `<mask>`, and the right answer to a wrong code is that wrong
-# code. The model is asked to copy what it reads, and it does. That is a [target
-# leak](../course/book/glossary.md): the answer is in the input.
+# code. The model is asked to copy what it reads, and it does. These are
+# [corrupted labels](../course/book/glossary.md).
 #
 # To repair it, take labels and decoder input from the clean record, as
 # `RecordDataset` does.
@@ -307,14 +307,15 @@ repaired_model, repaired_losses = trained(RecordDataset)
 
 # %% tags=["nbval-ignore-output"]
 curves = {}
-for name, losses in [("leak", my_losses), ("repaired", repaired_losses)]:
+runs = [("copying", my_losses), ("repaired", repaired_losses)]
+for name, losses in runs:
     smooth = np.convolve(losses, np.ones(10) / 10, "valid")
     curves[name] = dict(enumerate(smooth, start=10))  # by step
 draw_lines(
     curves,
     "How far does each loss fall?",
     "Mean of the last 10 steps. Each model is scored by its own labels",
-    across="step", up="loss", form="{:.3f}", warn=["leak"],
+    across="step", up="loss", form="{:.3f}", warn=["copying"],
 )  # fmt: skip
 
 # %% [markdown]
@@ -405,7 +406,7 @@ def by_counting(record, row_ids, known, many=2):
 
 
 ids_written = {
-    "leak": rewritten(my_model, test_batch)[:, 1:].tolist(),
+    "copying": rewritten(my_model, test_batch)[:, 1:].tolist(),
     "counting": [
         by_counting(*patient_)
         for patient_ in zip(test_data.records, inputs, read, strict=True)
@@ -420,7 +421,7 @@ found = {name: restored(written) for name, written in outputs.items()}
 mine_hiding = dataset(MyDataset, held_out, **hiding)
 copying, copied = own_measure(my_model, mine_hiding)
 perplexity, accuracy = own_measure(repaired_model, test_data)
-own = {"leak": copied, "repaired": accuracy}
+own = {"copying": copied, "repaired": accuracy}
 
 # %% tags=["nbval-ignore-output"]
 bars, notes = {}, {}
@@ -439,7 +440,7 @@ for name, codes in found.items():
 draw_bars(
     bars, "What does each way of writing restore?",
     "Held-out patients. All bars have the same scale",
-    inner="columns", form="{:.0%}", notes=notes, warn=["leak"],
+    inner="columns", form="{:.0%}", notes=notes, warn=["copying"],
 )  # fmt: skip
 
 # %% [markdown]
@@ -461,18 +462,18 @@ rng = np.random.default_rng(SEED)
 again = lead[rng.integers(len(lead), size=(2_000, len(lead)))].sum(axis=1)
 low, high = np.quantile(again, [0.025, 0.975])
 print(f"lost codes: {lost_share:.0%} of all tokens in this test")
-print(f"perplexity: leak {copying:.3f}, repaired {perplexity:.2f}")
+print(f"perplexity: copying {copying:.3f}, repaired {perplexity:.2f}")
 print(f"lead of repaired over counting: {lead.sum()} codes;", end=" ")
 print(f"95% of the leads: {low:.0f} to {high:.0f}")
 
 # %% tags=["claim:12", "hide-input"]
-# check: the leak restores nothing, the repair about as much as counting
-leak, rule, better = found.values()
+# check: a copy restores nothing, the repair about as much as counting
+copy, rule, better = found.values()
 assert my_perplexity < perplexity
-assert leak.right < 0.02 * n_lost and rule.kept == n_readable
+assert copy.right < 0.02 * n_lost and rule.kept == n_readable
 if not real:  # a hundred patients are too few to learn from
     assert my_perplexity < 1.1 and my_accuracy > 0.99 and perplexity > 1.4
-    assert leak.kept > 0.99 * n_readable and better.kept > 0.8 * n_readable
+    assert copy.kept > 0.99 * n_readable and better.kept > 0.8 * n_readable
     assert 0.7 < accuracy < 0.9 and lost_share < 0.2
     assert better.right > 0.8 * rule.right
     assert SEED or PROFILE != "tiny" or better.right > rule.right
@@ -518,7 +519,7 @@ only = [
     i
     for i in hurt
     if by_model[i] == whole[i]
-    and not lost[i] & (by_rule[i] | outputs["leak"][i])
+    and not lost[i] & (by_rule[i] | outputs["copying"][i])
 ]
 assert real or only
 best = min(
@@ -591,8 +592,9 @@ if not real:
 
 # %% [markdown]
 # The length of a span comes from a Poisson distribution with mean 3:
-# $P(k) = 3^k e^{-3} / k!$. A span of 0 would hide nothing, so a 0 becomes a 1,
-# which is called *clamping*.
+# $P(k) = 3^k e^{-3} / k!$. The paper on BART inserts a mask where the length is 0. This
+# course does not: a 0 becomes a 1, which is called *clamping*, so each mask hides at
+# least one code.
 
 # %%
 # lengths of spans, as drawn and cut to the visits of the training records
@@ -675,7 +677,7 @@ check("09.1", span_length_probabilities)
 # %% [markdown]
 # ## Three ways to damage a visit
 #
-# Now build the damage, the labels, and a detector of leaks yourself. Damage stays
+# Now build the damage, the labels, and a test of labels yourself. Damage stays
 # within a visit and never touches a marker. A visit that is chosen for damage gets
 # one of three kinds, all equally likely:
 #
@@ -907,10 +909,10 @@ check("09.4", replace_in)
 # %% [markdown]
 # ## A shortcut to the labels
 #
-# A leak gives the model too much. The opposite fault is quieter: the pipeline loses
+# Corrupted labels ask too little. The opposite fault is quieter: the pipeline loses
 # what the model should have read.
 #
-# Some trainings count only the hidden codes in the loss: they write -100 over all
+# Some training runs count only the hidden codes in the loss: they write -100 over all
 # other labels. With these labels at hand, it is tempting to make the decoder input
 # from them. For this the transformers library has `shift_tokens_right`. It writes
 # `<EOS>` (2) in front and turns -100 into padding (0).
@@ -1083,15 +1085,15 @@ def make_targets(
 check("09.5", make_targets)
 
 # %% [markdown]
-# ## How do you notice a leak?
+# ## How do you notice corrupted labels?
 #
 # Ask how good a model could be that does not cheat. If yours is better than that,
-# suspect a leak. The loss is counted in [nats](../course/book/glossary.md): its
+# suspect the labels. The loss is counted in [nats](../course/book/glossary.md): its
 # logarithm is the natural one. Above, 14% of the tokens are lost. Give the honest model
 # every benefit: suppose that age, sex and the other codes leave a choice among only 20
 # codes, all equally likely. Each then costs 3 nats (exp(3) = 20.1). If all other tokens
 # cost nothing, the mean is 0.14 · 3 = 0.42 nats, and the perplexity exp(0.42) = 1.5.
-# The repaired model, which is far from ideal, has 2.5; with the leak it is almost 1.
+# The repaired model, which is far from ideal, has 2.5; the copying one, almost 1.
 # When a loss is too good, look at what the model writes, and check a batch:
 
 # %%
@@ -1111,8 +1113,8 @@ assert round(math.exp(0.14 * 3), 1) == 1.5
 assert real or SEED or PROFILE != "tiny" or round(lost_share, 2) == 0.14
 
 # %% [markdown]
-# `check_batch` finds this leak because no clean record contains `<mask>`.
-# Deletion and replacement leave no such trace. Here is a leak by deletion:
+# `check_batch` finds these labels because no clean record contains `<mask>`.
+# Deletion and replacement leave no such trace. Here are labels after deletion:
 
 # %%
 # a short held-out record from which deletion has taken something
@@ -1126,7 +1128,7 @@ quiet_clean = quiet.tokens.to_lists()[quiet_row]
 # %%
 draw_training_pair(
     tokenizer, quiet_clean, quiet_batch, quiet_row,
-    title="A leak by deletion: what shows it in the batch?",
+    title="A code was deleted: what shows it in the batch?",
 )  # fmt: skip
 
 
@@ -1143,11 +1145,11 @@ def maker(kind, strategy):
 
 
 # %% [markdown]
-# ### 09.6 A detector of leaks
+# ### 09.6 Find corrupted labels
 #
 # Try It Yourself · ★★★ · 15 minutes
 #
-# Tell from the batches of many seeds whether their labels leak.
+# Tell from the batches of many seeds whether their labels are corrupted.
 # `make_batch(seed)` returns a dictionary with `"input_ids"` (batch, source),
 # padded with 0, and `"labels"` (batch, target), -100 where a position is not
 # scored. Every batch holds the same patients in the same order; each seed
@@ -1155,25 +1157,27 @@ def maker(kind, strategy):
 #
 # Return True if, for any seed, a scored label differs from the clean
 # record's token at that position; otherwise return False. A function that
-# leaks may hide it:
+# corrupts labels may hide it:
 #
 # - The damage can be of any kind, and rare: some functions change nothing
 #   in nine of ten seeds. You may call `make_batch` a few hundred times.
 # - Some functions score every token, others only some, and which ones may
 #   change with the seed.
-# - The labels of a single patient may leak, and those of the others not.
+# - The labels of a single patient may be corrupted, and those of the others not.
 #
-# Without a leak, the labels are always as wide as the longest clean record.
+# Right labels are always as wide as the longest clean record.
 #
-# Example: `leaks(maker(MyDataset, "delete"))` is True and
-# `leaks(maker(RecordDataset, "delete"))` is False.
+# Example: `corrupts_labels(maker(MyDataset, "delete"))` is True and
+# `corrupts_labels(maker(RecordDataset, "delete"))` is False.
 
 # %% tags=["exercise:09.6", "nbval-ignore-output"]
-def leaks(make_batch: Callable[[int], dict[str, Tensor]]) -> bool:
+def corrupts_labels(
+    make_batch: Callable[[int], dict[str, Tensor]],
+) -> bool:
     raise NotImplementedError("09.6: replace this line")
 
 
-check("09.6", leaks)
+check("09.6", corrupts_labels)
 
 # %% [markdown]
 # ## Recap
@@ -1183,10 +1187,10 @@ check("09.6", leaks)
 #   code.
 # - **Labels and decoder input** both come from the clean record; -100 is
 #   written last, and only into the labels.
-# - **A leak** shows as a loss that is better than the task allows, and in
-#   what the model writes.
+# - **Corrupted labels** show as a loss that is better than the task allows, and
+#   in what the model writes.
 # - **Reconstruction** is the share of lost codes that come back: none with
-#   the leak, some without it. Compare with a rule that only counts.
+#   corrupted labels, some with right ones. Compare with a rule that only counts.
 #
 # ## Test yourself
 #
@@ -1219,7 +1223,7 @@ check("09.6", leaks)
 # You can now damage records, make their right answers, and catch a batch
 # that gives the answer away. Try it on your own data: draw one row of a
 # batch that you train on with `draw_training_pair`, or give its maker to your
-# `leaks`.
+# `corrupts_labels`.
 #
 # So far nobody asked what a batch costs. [Lesson 10](10_data_flow.ipynb)
 # follows a record into the batch: how to waste little, and how to damage each

@@ -8,7 +8,7 @@
 # - Show that a head can read its answer from the prompt.
 # - Compute a loss at each token that skips prompts and padding.
 # - Build a head that cannot see the prompt.
-# - Measure what auxiliary weights change, with the spread over seeds.
+# - Measure what auxiliary weights change, over several seeds.
 # - Compute the highest accuracy that the codes allow.
 
 # %% tags=["opened-alone", "hide-input"]
@@ -839,14 +839,14 @@ assert out.weight is into.weight
 # with heads, leak or no leak, does it write fewer impossible codes, as many, or more?
 # And which weight would you give them: 0.001, 0.1, 1 or 3?
 #
-# A single training of each weight cannot settle it, because another seed gives another
+# A single run of each weight cannot settle it, because another seed gives another
 # number. So train small models with several weights of the heads, each with three seeds.
 # Such a series is a [sweep](../course/book/glossary.md), and here is one that has been
-# run for you. Look at the upper half first: each dot is one training.
+# run for you. Look at the upper half first: each dot is one run.
 #
 # The grey band is the mean of the models without heads, plus and minus their
-# [spread](../course/book/glossary.md), the standard deviation over seeds. "0.1" means
-# 0.1 for both heads, "0.3/0.2" means 0.3 for the age and 0.2 for the sex.
+# standard deviation over seeds. "0.1" means 0.1 for both heads, "0.3/0.2" means 0.3 for
+# the age and 0.2 for the sex.
 
 # %% tags=["widget"]
 sweep = pl.read_csv(checkpoint_folder("auxiliary_weights") / "sweep.csv")
@@ -856,8 +856,8 @@ weight_explorer(sweep, below="loss_repair", weights="3")
 # %% [markdown]
 # At weight 3 the share of impossible codes lies far above the band. Move *weights* to the
 # left: at 0.001 it is back near it. When should you believe a difference? Here is a
-# simple rule: believe it when the means lie farther apart than both spreads together.
-# (Lesson 20 has another.) By this rule,
+# simple rule: believe it when the means lie farther apart than the two standard
+# deviations together. (Lesson 20 has another.) By this rule,
 #
 # - no weight helps, though 0.1, with fewer impossible codes, falls just short of a
 #   difference. The heads ask for what the prompts bring to every state anyway, which is
@@ -882,10 +882,9 @@ weight_explorer(sweep, below="loss_repair", weights="3")
 # dictionary that gives for each weight a tuple of three:
 #
 # 1. the mean of its values;
-# 2. their spread, the standard deviation that divides by one less than the
-#    number of runs;
-# 3. whether its mean differs from that of weight 0.0 by more than both
-#    spreads together (`True` or `False`; for weight 0.0 it is `False`).
+# 2. their standard deviation (divide by one less than the number of runs);
+# 3. whether its mean differs from that of weight 0.0 by more than the two standard
+#    deviations together (`True` or `False`; for weight 0.0 it is `False`).
 #
 # (`statistics`, of Python's standard library, is imported.)
 #
@@ -906,7 +905,7 @@ check("13.5", read_sweep)
 # Here is the rule for both halves of the widget: a star marks each difference.
 
 # %% tags=["hide-input"]
-# the mean and the spread of each setting, and whether it differs
+# mean and standard deviation of each setting, and whether it differs
 measures = ["impossible", "divergence", "loss", "loss_repair"]
 runs = {measure: runs_of(sweep, measure) for measure in measures}
 rows = {}
@@ -1149,7 +1148,7 @@ assert real or by_chance > 3 * without["impossible_mean"]
 # - **A head that cannot see the prompt** is built from token embeddings alone. Ours
 #   was right where a code belongs to one sex only, and no better than a coin
 #   elsewhere.
-# - **What a weight changes** has to stand out from the spread over seeds. In
+# - **What a weight changes** has to stand out from the differences between seeds. In
 #   this sweep no weight shows fewer impossible codes.
 # - **The highest accuracy** that codes allow follows from the records: the
 #   same codes get the same answer. Most of it may be memory.
@@ -1176,7 +1175,7 @@ assert real or by_chance > 3 * without["impossible_mean"]
 # </details>
 #
 # 3. A paper reports that weight 0.1 makes 4.0% of codes impossible and
-#    weight 0 makes 4.4%, one training each. What do you ask for?
+#    weight 0 makes 4.4%, one run each. What do you ask for?
 #
 # <details><summary>Answer</summary>
 # Several seeds of both. Without them you cannot tell the weight from the

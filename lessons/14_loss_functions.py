@@ -6,7 +6,7 @@
 # You will be able to:
 #
 # - Compute a masked cross-entropy by hand.
-# - Split a batch into parts without changing its loss.
+# - Split a batch into micro-batches without changing its loss.
 # - Tell a loss with a gradient from one without.
 # - Measure what each term contributes to the total.
 # - Test a loss that you cannot read, and tell what it computes.
@@ -453,7 +453,7 @@ check("14.2", smoothed_cross_entropy)
 # smoothed target leaves 0.93 nats that no model can remove.)
 
 # %% tags=["hide-input"]
-# set-up: a small model, a training
+# set-up: a small model, a training run
 def small_model(**changes):
     fields = {"dropout": 0.0} | changes
     config = PromptBartConfig.for_tokenizer(tokenizer, "narrow", **fields)
@@ -568,15 +568,14 @@ assert on_few_smooth.sure < on_few.sure - 0.05
 # %% [markdown]
 # ## What do you divide by?
 #
-# A batch that does not fit into memory is cut into parts. The gradients of the
-# parts are added up, and only then do the weights move. The obvious way is to
-# take the mean loss of each part and average those means. Here are two parts
-# of three patients each, the shortest and the longest records of the batch.
+# A batch that does not fit into memory is cut into micro-batches. Their gradients are
+# added up, and only then do the weights move. The obvious way is to take the mean loss
+# of each micro-batch and average those means. Here are two of three patients each, the
+# shortest and the longest records of the batch.
 
 # %%
 order = lengths.argsort()  # shortest records first
-parts = {"short": order[:3], "long": order[-3:]}
-short, long = (losses[r][scored[r]] for r in parts.values())
+short, long = (losses[r][scored[r]] for r in (order[:3], order[-3:]))
 every = torch.cat([short, long])
 weights = {
     "one mean": torch.full_like(every, 1 / len(every)),
@@ -591,7 +590,7 @@ colours = ["#f6d5c3"] * len(short) + ["#b8dcdf"] * len(long)
 picture, axes = blank_chart(
     "How much does each token count?",
     f"Two bars of one length, cut into {len(short)} and {len(long)} "
-    f"slices. The short part has {len(short) / len(every):.0%} of the "
+    f"slices. The short records have {len(short) / len(every):.0%} of the "
     f"first and half of the second: {' and '.join(said)}.",
     f"A slice is a token, as wide as its weight. {len(short)} tokens with "
     f"the mean {short.mean():.3f}, {len(long)} with {long.mean():.3f}.",
@@ -610,41 +609,41 @@ picture
 
 
 # %% [markdown]
-# A [mean of means](../course/book/glossary.md) gives both parts the same
+# A [mean of means](../course/book/glossary.md) gives both micro-batches the same
 # weight, however few tokens they have.
 #
-# ### 14.3 One loss over unequal parts
+# ### 14.3 One loss over unequal micro-batches
 #
 # Try It Yourself · ★★ · 9 minutes
 #
-# `parts` is a list of pairs (losses, labels), each of the shape (rows,
-# length), which differs from part to part. `losses` holds the loss of
-# each place; where `labels` is -100 its number means nothing. Return a
-# list with one number for each part, in order: what it contributes, so
-# that the numbers add up to the mean loss over all scored places of all
-# parts. A part may have no scored place, but at least one part has some.
+# `micro_batches` is a list of pairs (losses, labels), each of the shape (rows,
+# length), which differs from one to the next. `losses` holds the loss of each place;
+# where `labels` is -100 its number means nothing. Return a list with one number for
+# each micro-batch, in order: what it contributes, so that the numbers add up to the
+# mean loss over all scored places of all micro-batches. Some may have no scored place,
+# but at least one has some.
 #
-# Example: for the parts `([[1.0, 3.0]], [[7, 8]])` and
+# Example: for the micro-batches `([[1.0, 3.0]], [[7, 8]])` and
 # `([[2.0, 9.0]], [[8, -100]])`, as tensors, the result is
 # `[1.3333, 0.6667]`: the whole batch has the losses 1, 3 and 2, and
 # their mean is 2.
 
 # %% tags=["exercise:14.3", "nbval-ignore-output"]
-def losses_of_parts(
-    parts: list[tuple[Tensor, Tensor]],
+def losses_of_micro_batches(
+    micro_batches: list[tuple[Tensor, Tensor]],
 ) -> list[Tensor] | list[float]:
     raise NotImplementedError("14.3: replace this line")
 
 
-check("14.3", losses_of_parts)
+check("14.3", losses_of_micro_batches)
 
 # %% [markdown]
-# So the whole batch has to be counted before its first part is read. How wrong is
-# the mean of means? Cut the batch into four parts by length, add up the gradients,
-# and compare.
+# So the whole batch has to be counted before its first micro-batch is read. How wrong
+# is the mean of means? Cut the batch into four by length, add up the gradients, and
+# compare.
 
 # %% tags=["hide-input"]
-# gradients of four parts, added up in two ways
+# gradients of four micro-batches, added up in two ways
 quarters = [
     {name: tensor[rows] for name, tensor in batch.items()}
     for rows in order.chunk(4)
@@ -682,12 +681,12 @@ for rows in drawn.chunk(4):
     count = loss_counts(part["labels"])["token"]
     added += gradient(loaded.model(**part).loss_sum / (4 * count))
 at_random = ((added - expected).norm() / expected.norm()).item()
-print(f"the same with parts drawn at random: off by {at_random:.0%}")
+print(f"the same with rows drawn at random: off by {at_random:.0%}")
 assert 0.02 < at_random < errors["means"]
 
 
 # %% [markdown]
-# Divided by one count, the parts give the gradient of the batch, up to rounding. A
+# Divided by one count, micro-batches give the gradient of the batch, up to rounding. A
 # mean of means does not. This is why every loss of the course's library returns a
 # sum and a count, and never a mean.
 #
@@ -846,7 +845,7 @@ assert real or with_it > without + 0.3
 
 # %% [markdown]
 # At 1,000 the printed loss changes. Yet every weight of the model is the same, to the
-# last bit. To the training, a penalty computed from ids is a constant.
+# last bit. To the optimizer, a penalty computed from ids is a constant.
 #
 # So penalise the third number, for every pair and at every place: the probability of
 # all codes that would complete a strange pair with one that the decoder has
@@ -1072,26 +1071,26 @@ assert real or penalty_term.of_gradient > 1.3 * penalty_term.of_total
 # weights, look at what they leave of the gradient to the main task.
 
 # %% [markdown]
-# ### Going further: the total loss of a batch in parts
+# ### Going further: the total loss over micro-batches
 #
-# Means, weights and parts together. Exercise 14.5 is in here.
+# Means, weights and micro-batches together. Exercise 14.5 is in here.
 
 # %% [markdown]
 # #### 14.5 The total loss
 #
 # Try It Yourself · ★ · 5 minutes
 #
-# A batch is cut into parts. `terms` is the list of the terms of *one part*. Each is a
-# `LossTerm` with `name` and
+# A batch is cut into micro-batches. `terms` is the list of the terms of *one* of them.
+# Each is a `LossTerm` with `name` and
 #
-# - `total`, the sum of its losses in this part, a scalar tensor;
+# - `total`, the sum of its losses in this micro-batch, a scalar tensor;
 # - `count`, how many losses that is;
 # - `per`, whether it has a loss for each `"token"` or for each `"row"`, a patient;
 # - `weight`.
 #
 # `counts` says how many tokens and rows the *whole batch* has. In the total loss of
-# the whole batch, each term's mean is multiplied by its weight. Return what this part
-# adds to that, a scalar tensor with a gradient.
+# the whole batch, each term's mean is multiplied by its weight. Return what this
+# micro-batch adds to that, a scalar tensor with a gradient.
 #
 # Example: with `counts = {"token": 20, "row": 4}`, a term with total 30 and weight 1
 # per token and one with total 2 and weight 0.5 per row give 1.5 + 0.25 = 1.75.
@@ -1106,7 +1105,7 @@ check("14.5", total_loss)
 # %% [markdown]
 # ### Going further: is a share of the gradient always larger?
 #
-# How it changes in a training.
+# How it changes in a training run.
 
 # %% [markdown]
 # The gradients are those of the weights that all terms have in common. A term that
@@ -1208,12 +1207,12 @@ check("14.6", what_it_computes)
 #
 # ## Test yourself
 #
-# 1. Two parts of a batch have 10 and 90 scored tokens, and their mean
+# 1. Two micro-batches have 10 and 90 scored tokens, and their mean
 #    losses are 4 and 2. What is the loss of the batch?
 #
 # <details><summary>Answer</summary>
 # (40 + 180) / 100 = 2.2. The mean of the means, 3, counts a token of the
-# small part nine times as much as one of the large part.
+# small micro-batch nine times as much as one of the large one.
 # </details>
 #
 # 2. Somebody adds a penalty for visits with more than 20 codes. It counts

@@ -49,7 +49,6 @@ import copy
 import inspect
 import math
 import tempfile
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -528,9 +528,8 @@ if not real:
 # rule.
 #
 # Move *seeds* to 5: the false findings nearly vanish. Then move *true
-# difference* to 1. Now the model really is better, by one
-# [spread](../course/book/glossary.md) of its runs (the standard deviation
-# over seeds), and yet only 8% of the studies say so.
+# difference* to 1. Now the model really is better, by one standard deviation of its
+# runs over seeds, and yet only 8% of the studies say so.
 
 # %% tags=["widget", "nbval-ignore-output"]
 chance_explorer(seeds=3, seed=SEED)
@@ -547,7 +546,7 @@ for n in (3, 4, 5):
     said = [what_is_shown(*one, "higher") for one in studies]
     missed = said.count("not shown") / len(said)
     print(f"{n} seeds: equal models lie apart in 1 of {by_luck},", end=" ")
-    print(f"a difference of one spread is missed in {missed:.0%}")
+    print(f"a true difference of 1 is missed in {missed:.0%}")
 
 # %% tags=["hide-input"]
 # check: few seeds invent, and studies with this rule miss a lot
@@ -570,9 +569,9 @@ if SEED == 0:
 # | ten seeds each, or more | the means, with an interval over the seeds |
 # | the same seeds and patients for both | pair by pair, as in lesson 18 |
 #
-# With three seeds, lesson 13's rule (the means lie farther apart than both spreads
-# together) is about as strict: it raises a false alarm in 8% of studies, and this one
-# in 10%.
+# With three seeds, lesson 13's rule (the means lie farther apart than both standard
+# deviations together) is about as strict: it raises a false alarm in 8% of studies, and
+# this one in 10%.
 
 # %% [markdown]
 # ### Going further: do more seeds shorten the interval?

@@ -220,16 +220,16 @@ check("09.5", make_targets)
 
 
 # %% [markdown]
-# ## 09.6 A detector of leaks
+# ## 09.6 Find corrupted labels
 #
 # The clean records are not there to compare with, but they never change.
 # So keep the patients and change the noise: a label may then be scored or
-# not, but its token stays. One leak escapes this test, the one where only
-# `<mask>` is ever scored, and it shows at once because no clean record
+# not, but its token stays. Only labels of which nothing but `<mask>` is ever
+# scored escape this test, and they show at once because no clean record
 # contains that token.
 
 # %% tags=["answer:09.6", "nbval-ignore-output"]
-def leaks(make_batch):
+def corrupts_labels(make_batch):
     right = {}
     for seed in range(100):
         labels = make_batch(seed)["labels"]
@@ -244,7 +244,7 @@ def leaks(make_batch):
     return False
 
 
-check("09.6", leaks)
+check("09.6", corrupts_labels)
 
 
 # %% [markdown]
@@ -254,7 +254,7 @@ check("09.6", leaks)
 # smallest.
 
 # %% tags=["alternative:09.6", "nbval-ignore-output"]
-def leaks(make_batch):
+def corrupts_labels(make_batch):
     tables = [make_batch(seed)["labels"] for seed in range(150)]
     width = max(table.shape[1] for table in tables)
     seen = torch.full((150, len(tables[0]), width), -100)
@@ -265,4 +265,4 @@ def leaks(make_batch):
     return bool((seen == 6).any() or (smallest < largest).any())
 
 
-check("09.6", leaks)
+check("09.6", corrupts_labels)

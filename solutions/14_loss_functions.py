@@ -106,22 +106,22 @@ check("14.2", smoothed_cross_entropy)
 
 
 # %% [markdown]
-# ## 14.3 One loss over unequal parts
+# ## 14.3 One loss over unequal micro-batches
 #
-# Every part divides its sum by the count of the whole batch, which has to
-# be known before the first part is computed. Labels are enough for that.
+# Every micro-batch divides its sum by the count of the whole batch, which has to
+# be known before the first one is computed. Labels are enough for that.
 
 # %% tags=["answer:14.3", "nbval-ignore-output"]
-def losses_of_parts(parts):
-    count = sum((labels != -100).sum() for _, labels in parts)
+def losses_of_micro_batches(micro_batches):
+    count = sum((labels != -100).sum() for _, labels in micro_batches)
     shares = []
-    for losses, labels in parts:
+    for losses, labels in micro_batches:
         total = losses[labels != -100].sum()
         shares.append(total / count)
     return shares
 
 
-check("14.3", losses_of_parts)
+check("14.3", losses_of_micro_batches)
 
 
 # %% [markdown]
@@ -129,16 +129,16 @@ check("14.3", losses_of_parts)
 # out what stands on padding, whatever it is.
 
 # %% tags=["alternative:14.3", "nbval-ignore-output"]
-def losses_of_parts(parts):
-    scored = [labels != -100 for _, labels in parts]
+def losses_of_micro_batches(micro_batches):
+    scored = [labels != -100 for _, labels in micro_batches]
     count = torch.cat([mask.flatten() for mask in scored]).sum()
     return [
         torch.where(mask, losses / count, 0.0).sum().item()
-        for (losses, _), mask in zip(parts, scored, strict=True)
+        for (losses, _), mask in zip(micro_batches, scored, strict=True)
     ]
 
 
-check("14.3", losses_of_parts)
+check("14.3", losses_of_micro_batches)
 
 
 # %% [markdown]
@@ -203,7 +203,7 @@ check("14.4", value_and_gradient)
 # ## 14.5 The total loss
 #
 # Each term knows what its losses are counted by, and the counts are those
-# of the whole batch, whatever part of it the terms come from.
+# of the whole batch, whatever micro-batch the terms come from.
 
 # %% tags=["answer:14.5", "nbval-ignore-output"]
 def total_loss(terms, counts):

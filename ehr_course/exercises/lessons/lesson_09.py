@@ -188,21 +188,21 @@ TARGETS = Exercise(
     fresh=_fresh_batch,
 )
 
-# 09.6 A detector of leaks
+# 09.6 Find corrupted labels
 
 _SEEDS_THAT_TELL = 60
-"""A leak shows in the batches of so many seeds, from 0 on: functions where it does not are left
-out."""
+"""Corrupted labels show in the batches of so many seeds, from 0 on."""
 
 
 class BatchMaker(Sealed):
-    """Makes batches of the same patients, with other damage for each seed, with or without a leak.
+    """Makes batches of the same patients, with other damage for each seed, labels corrupted or
+    not.
 
     Args:
         records: the clean ids of the patients, each one visit of two codes or more.
         kinds: the kinds of damage: "infill", "delete" or "replace".
         often: in what share of the seeds anything is damaged.
-        leaking: the rows whose labels are made from the damaged record.
+        corrupted: the rows whose labels are made from the damaged record.
         scored: which places count: "all", "some" (drawn again for each seed), "damaged", or
             "undamaged".
         salt: makes the noise another one.
@@ -215,13 +215,13 @@ class BatchMaker(Sealed):
         kinds: Sequence[str],
         *,
         often: float = 1.0,
-        leaking: Sequence[int] = (),
+        corrupted: Sequence[int] = (),
         scored: str = "all",
         salt: int = 0,
         at_once: bool = False,
     ) -> None:
         self._records, self._kinds, self._often = records, tuple(kinds), often
-        self._leaking, self._scored, self._salt = tuple(leaking), scored, salt
+        self._corrupted, self._scored, self._salt = tuple(corrupted), scored, salt
         self._at_once = at_once
 
     def __call__(self, seed: int) -> dict[str, Tensor]:
@@ -234,7 +234,7 @@ class BatchMaker(Sealed):
             start, end, new = self._damage(clean, rng) if touched else (0, 0, [])
             damaged = [*clean[:start], *new, *clean[end:]]
             inputs.append(damaged)
-            if row in self._leaking:
+            if row in self._corrupted:
                 labels.append(self._counted(damaged, start, start + len(new), rng))
             else:
                 labels.append(self._counted(clean, start, end, rng))
@@ -265,8 +265,8 @@ class BatchMaker(Sealed):
     def _description(self, hidden: bool) -> str:
         if hidden:
             return "<make_batch>"
-        who = len(self._leaking)
-        truth = f"a leak in {who} of {len(self._records)} patients" if who else "no leak"
+        who = len(self._corrupted)
+        truth = f"labels corrupted for {who} of {len(self._records)} patients"
         return (
             f"<make_batch: {truth}; damage: {', '.join(self._kinds)}, "
             f"in {self._often:.0%} of the seeds; scored: {self._scored}>"
@@ -303,14 +303,14 @@ def _fresh_maker(rng: random.Random) -> Arguments:
         for _ in range(rng.randint(2, 3))
     ]
     kinds = rng.choice([("infill",), ("delete",), ("replace",), ("infill", "delete", "replace")])
-    leaking = rng.choice([(), (), range(len(records)), [rng.randrange(len(records))]])
+    corrupted = rng.choice([(), (), range(len(records)), [rng.randrange(len(records))]])
     return (
         BatchMaker(
             records,
             kinds,
             often=rng.choice([0.3, 1.0]),
-            leaking=leaking,
-            scored=rng.choice(["all", "some"] if leaking else ["all", "some", "undamaged"]),
+            corrupted=corrupted,
+            scored=rng.choice(["all", "some"] if corrupted else ["all", "some", "undamaged"]),
             salt=rng.randrange(10_000),
         ),
     )
@@ -320,34 +320,34 @@ _PATIENTS = ([1, 3, 12, 9, 30, 4, 2], [1, 3, 8, 17, 4, 2], [1, 3, 21, 15, 11, 26
 _ALL = range(len(_PATIENTS))
 _SHORTEST = min(_ALL, key=lambda patient: len(_PATIENTS[patient]))
 
-LEAKS = Exercise(
+CORRUPTED_LABELS = Exercise(
     id="09.6",
     chosen=tuple(
         (made,)
         for made in (
-            BatchMaker(_PATIENTS, ["delete"], leaking=_ALL),
-            BatchMaker(_PATIENTS, ["replace"], leaking=_ALL, at_once=True),
-            BatchMaker(_PATIENTS, ["infill"], leaking=_ALL, at_once=True),
+            BatchMaker(_PATIENTS, ["delete"], corrupted=_ALL),
+            BatchMaker(_PATIENTS, ["replace"], corrupted=_ALL, at_once=True),
+            BatchMaker(_PATIENTS, ["infill"], corrupted=_ALL, at_once=True),
             BatchMaker(_PATIENTS, ["delete"]),
             BatchMaker(_PATIENTS, ["replace"]),
             BatchMaker(_PATIENTS, ["infill", "delete", "replace"], often=0.5),
-            BatchMaker(_PATIENTS, ["replace"], leaking=[2]),
+            BatchMaker(_PATIENTS, ["replace"], corrupted=[2]),
             BatchMaker(_PATIENTS, ["replace"], scored="some"),
             BatchMaker(_PATIENTS, ["infill"], scored="damaged"),
             BatchMaker(_PATIENTS, ["replace"], scored="damaged"),
             # Wherever anything is scored, it is <mask>: no two seeds contradict each other.
-            BatchMaker(_PATIENTS, ["infill"], leaking=_ALL, scored="damaged"),
-            BatchMaker(_PATIENTS, ["replace"], leaking=_ALL, scored="some"),
+            BatchMaker(_PATIENTS, ["infill"], corrupted=_ALL, scored="damaged"),
+            BatchMaker(_PATIENTS, ["replace"], corrupted=_ALL, scored="some"),
             # The same in the shortest patient alone: the width does not change with the noise.
-            BatchMaker(_PATIENTS, ["infill"], leaking=[_SHORTEST], scored="damaged"),
+            BatchMaker(_PATIENTS, ["infill"], corrupted=[_SHORTEST], scored="damaged"),
             # With seed 0 nothing is scored.
-            _silent(_PATIENTS, ["replace"], leaking=_ALL, scored="damaged"),
+            _silent(_PATIENTS, ["replace"], corrupted=_ALL, scored="damaged"),
             BatchMaker(_PATIENTS, ["infill"], at_once=True),
             BatchMaker(_PATIENTS, ["replace"], at_once=True),
-            _late(_PATIENTS, ["replace"], leaking=_ALL),
-            _late(_PATIENTS, ["delete"], leaking=[1]),
+            _late(_PATIENTS, ["replace"], corrupted=_ALL),
+            _late(_PATIENTS, ["delete"], corrupted=[1]),
             BatchMaker(_PATIENTS, ["replace"], often=0.0),
-            BatchMaker(_PATIENTS[:1], ["delete"], leaking=[0]),
+            BatchMaker(_PATIENTS[:1], ["delete"], corrupted=[0]),
             BatchMaker(_PATIENTS[:1], ["infill", "replace"]),
         )
     ),
@@ -355,4 +355,4 @@ LEAKS = Exercise(
     fresh_inputs=6,
 )
 
-EXERCISES = (SPAN_LENGTHS, INFILL, DELETE, REPLACE, TARGETS, LEAKS)
+EXERCISES = (SPAN_LENGTHS, INFILL, DELETE, REPLACE, TARGETS, CORRUPTED_LABELS)

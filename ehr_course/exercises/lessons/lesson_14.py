@@ -89,16 +89,16 @@ SMOOTHED = Exercise(
 )
 
 
-# 14.3 One loss over unequal parts
+# 14.3 One loss over unequal micro-batches
 
 
 def _fresh_parts(rng: random.Random) -> Arguments:
-    parts = []
+    micro_batches = []
     for _ in range(rng.randint(2, 3)):
         rows, length = rng.randint(1, 2), rng.randint(1, 3)
         losses = tensor([rng.randint(1, 60) / 10 for _ in range(rows * length)])
-        parts.append((losses.reshape(rows, length), _labels(rng, rows, length, 30)))
-    return (parts,)
+        micro_batches.append((losses.reshape(rows, length), _labels(rng, rows, length, 30)))
+    return (micro_batches,)
 
 
 def _part(losses: list[list[float]], labels: list[list[int]]) -> tuple[Tensor, Tensor]:
