@@ -67,7 +67,7 @@ from torch.nn.utils.rnn import (
 )
 
 from ehr_course import (
-    BeamSettings, InputError, NoteDataset, NoteTokenizer,
+    BeamSettings, NoteDataset, NoteTokenizer,
     PointerGenerator, PointerGeneratorConfig, WordTokenizer,
     checkpoint_folder, choose_notes, drug_names, log_mixture, make_cohort,
     make_notes, names_recovered, real_notes, split_by_patient,
