@@ -38,7 +38,8 @@ class Layer:
     x: Tensor
 
     def _adapted(self, kind: Callable[..., Any]) -> Any:
-        linear = nn.Linear(*self.weight.T.shape, bias=self.bias is not None)
+        out, width = self.weight.shape
+        linear = nn.Linear(width, out, bias=self.bias is not None)
         given = {"weight": self.weight} | ({} if self.bias is None else {"bias": self.bias})
         linear.load_state_dict(given)
         return kind(linear, len(self.a), self.alpha)
