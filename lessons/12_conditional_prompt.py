@@ -864,8 +864,8 @@ with torch.no_grad():
 picture, axes = blank_chart(
     "Your model learns, but does it listen?",
     f"The loss of each step, from {losses[0]:.1f} to {losses[-1]:.1f} "
-    f"nats. New patients cost {with_own:.2f} nats with their own age and sex, "
-    f"{with_other:.2f} with another patient's.",
+    f"nats. New patients cost {with_own:.2f} nats with their own age and "
+    f"sex, {with_other:.2f} with another patient's.",
     "The loss of each training step; lines: 300 new patients",
 )
 axes.plot(losses, color="grey", linewidth=0.8)
