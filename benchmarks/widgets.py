@@ -45,11 +45,11 @@ from ehr_course.tokenizers.notes import NoteTokenizer
 from ehr_course.tokenizers.words import WordTokenizer
 from ehr_course.widgets.auxiliary_weights import weight_explorer
 from ehr_course.widgets.batch import batch_inspector
-from ehr_course.widgets.beam_tree import beam_tree
+from ehr_course.widgets.beam_search import beam_tree
 from ehr_course.widgets.chance import chance_explorer
-from ehr_course.widgets.cohort_dashboard import cohort_dashboard
 from ehr_course.widgets.corruption import corruption_playground
-from ehr_course.widgets.coverage_player import coverage_player, look_of
+from ehr_course.widgets.coverage import coverage_player, look_of
+from ehr_course.widgets.dashboard import cohort_dashboard
 from ehr_course.widgets.generation_trace import generation_trace_player
 from ehr_course.widgets.loss_terms import loss_terms_explorer
 from ehr_course.widgets.number_line import number_line_explorer

@@ -62,10 +62,10 @@ from ehr_course import (
     summarize, train,
 )
 from ehr_course.exercises import check, examine, hint, progress
-from ehr_course.plots.charts import blank_chart, draw_lines
-from ehr_course.plots.diagrams import draw_flow, draw_strips
-from ehr_course.widgets.beam_tree import beam_tree
-from ehr_course.widgets.coverage_player import coverage_player, look_of
+from ehr_course.plots import (
+    blank_chart, draw_flow, draw_lines, draw_strips,
+)
+from ehr_course.widgets import beam_tree, coverage_player, look_of
 
 # %% tags=["hide-input"]
 # set-up: lists of drugs to learn from, and new ones

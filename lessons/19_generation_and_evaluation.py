@@ -82,7 +82,7 @@ from ehr_course import (
 )
 from ehr_course.exercises import check, hint, mine, progress
 from ehr_course.plots import blank_chart, code_in_words, draw_dots
-from ehr_course.widgets.cohort_dashboard import cohort_dashboard
+from ehr_course.widgets import cohort_dashboard
 
 # %%
 real = real_data() is not None

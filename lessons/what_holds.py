@@ -67,7 +67,7 @@ from ehr_course import (
     prefix_parameters, real_data, reorder_beams, span_lengths,
     split_by_patient, summarize, train, warmup_cosine_factor,
 )
-from ehr_course.plots.charts import draw_bars
+from ehr_course.plots import draw_bars
 
 torch.set_num_threads(1)  # such small steps are faster on one core
 loaded = load_checkpoint("tiny_prompt_bart")

@@ -10,9 +10,7 @@ from .charts import (
     draw_heat as draw_heat,
     draw_lines as draw_lines,
 )
-from .corruption import (
-    corrupt_visits as corrupt_visits,
-)
+from .corruption import corrupt_visits as corrupt_visits
 from .diagrams import (
     draw_flow as draw_flow,
     draw_strips as draw_strips,
@@ -25,9 +23,7 @@ from .lesson_00 import (
     draw_guess as draw_guess,
     draw_patient as draw_patient,
 )
-from .lesson_07 import (
-    draw_lattice as draw_lattice,
-)
+from .lesson_07 import draw_lattice as draw_lattice
 from .lesson_08 import (
     draw_lost_zeros as draw_lost_zeros,
     draw_tables as draw_tables,
@@ -45,20 +41,12 @@ from .lesson_11 import (
     draw_cross_attention as draw_cross_attention,
     draw_model as draw_model,
 )
-from .lesson_18 import (
-    draw_longer_keys as draw_longer_keys,
-)
-from .measures import (
-    draw_measures as draw_measures,
-)
-from .record import (
-    returning_codes as returning_codes,
-)
+from .lesson_18 import draw_longer_keys as draw_longer_keys
+from .measures import draw_measures as draw_measures
+from .record import returning_codes as returning_codes
 from .style import (
     chapter_of as chapter_of,
     code_in_words as code_in_words,
     who as who,
 )
-from .timeline import (
-    repeats as repeats,
-)
+from .timeline import repeats as repeats

@@ -10,8 +10,8 @@ import torch
 from registry import drawing
 
 from ehr_course.generation.beam_search import BeamResult, BeamSettings, beam_search
-from ehr_course.widgets.beam_tree import draw_beam_tree
-from ehr_course.widgets.coverage_player import Look, draw_coverage
+from ehr_course.widgets.beam_search import draw_beam_tree
+from ehr_course.widgets.coverage import Look, draw_coverage
 
 WRITTEN = ("fever", "cough", "fever", "</s>")
 ATTENTION = np.array(

@@ -8,7 +8,7 @@ from ehr_course.errors import InputError
 from ehr_course.generation.beam_search import BeamSettings, beam_search
 from ehr_course.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from ehr_course.tokenizers.words import WordTokenizer
-from ehr_course.widgets.beam_tree import MOST_STEPS, beam_tree, draw_beam_tree, nodes_of
+from ehr_course.widgets.beam_search import MOST_STEPS, beam_tree, draw_beam_tree, nodes_of
 
 NOTE = "fever and quinapril"
 TOKENIZER = WordTokenizer.from_texts(["fever cough and pain home"])

@@ -5,7 +5,7 @@ import pytest
 from ehr_course.errors import InputError
 from ehr_course.plots.cohort_dashboard import draw_looks, looks_of
 from ehr_course.sources.synthetic import make_cohort
-from ehr_course.widgets.cohort_dashboard import cohort_dashboard
+from ehr_course.widgets.dashboard import cohort_dashboard
 
 REAL = make_cohort(60, seed=0)
 COHORTS = {"as it is": make_cohort(50, seed=1), "top-k 40": make_cohort(40, seed=2)}

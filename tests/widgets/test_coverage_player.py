@@ -8,7 +8,7 @@ import torch
 from ehr_course.errors import InputError
 from ehr_course.generation.summaries import Summary
 from ehr_course.losses import coverage_loss
-from ehr_course.widgets.coverage_player import Look, coverage_player, draw_coverage, look_of
+from ehr_course.widgets.coverage import Look, coverage_player, draw_coverage, look_of
 
 SOURCE = ("fever", "cough", "pain")
 RNG = np.random.default_rng(0)
