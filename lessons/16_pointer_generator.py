@@ -946,7 +946,7 @@ class Rival(nn.Module):
 
 # %% tags=["nbval-ignore-output"]
 torch.manual_seed(SEED)
-subwords = NoteTokenizer.train(texts[:4_000], vocab_size=700)
+subwords = NoteTokenizer.train(texts[:4_000], vocab_size=600)
 rival = Rival(len(subwords))
 for table in (rival.pieces, rival.places):
     nn.init.normal_(table.weight, std=0.125)
@@ -1168,8 +1168,8 @@ shares = mine("16.8")(
 for word, row in zip(its_summary.pieces, shares):
     place = int(row[1:].argmax())
     near = its_summary.source_pieces[max(place - 2, 0) : place + 1]
-    there = " ".join(near)
-    print(f"{word:15} generated {row[0]:4.0%}, or from “{there}”")
+    from_where = "" if row[0] > 0.5 else f"copied from “{' '.join(near)}”"
+    print(f"{word:15} generated {row[0]:4.0%} {from_where}")
 
 # %% [markdown]
 # The wrong word was copied from another place. A copied word can be wrong, but you can
