@@ -97,8 +97,8 @@ ROOMS = (
         *_inside(
             "widgets",
             "record timeline tokens batch corruption attention prompt loss_terms "
-            "auxiliary_weights number_line generation_trace coverage_player beam_tree "
-            "prefix_attention cohort_dashboard chance",
+            "auxiliary_weights number_line generation_trace coverage beam_search "
+            "prefix_attention dashboard chance",
         ),
     ),
     _room("Exercises", "exercises", "exercises.copied_visit", "exercises.lost_code"),
