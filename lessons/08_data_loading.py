@@ -837,6 +837,7 @@ for table in tables:
     if table.drops:
         bars[name] = {d.reason.value: d.count for d in table.drops}
 whole = [t.name for t in tables if not t.drops]
+bars = bars or {name: {"none dropped": 0}}
 notes = {
     (table, reason): f"planted: {sown[reason]}"
     for table, drops in bars.items() for reason in drops if reason in sown
