@@ -10,7 +10,7 @@ from notebook_page import NotebookPage, opened, picture, words
 from playwright.sync_api import Browser, Locator, expect
 
 EXPLORER = "prefix_attention_explorer(tuned"
-TUNING = "train(tuned, learning"
+TUNING = "fit(tuned, optimizer_of"
 NO_TUNING = "tuned = PrefixTuned(base, PrefixConfig(8), seed=SEED).eval()"
 
 

@@ -501,8 +501,9 @@ def test_progress_lists_every_exercise_and_counts_the_solved(
     capsys.readouterr()
     progress()
     text = capsys.readouterr().out
-    assert "00.1  How many different codes?" in text
-    assert "07.6  Pieces that can still become a code (optional)" in text
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert any(row.startswith("00.1 How many different codes?") for row in rows)
+    assert any(row.startswith("07.6 Pieces that can still become a code (opt") for row in rows)
     optional = sum(one.optional for one in all_exercises())
     required = len(all_exercises()) - optional
     expected = f"1 of {required} exercises solved, and 0 of {optional} optional ones"

@@ -246,7 +246,7 @@ def test_the_classes_of_inputs_travel_without_the_references():
             compile(source, exercise.id, "exec")
             assert "Exercise(" not in source
             assert "class " in source
-    assert with_classes == ["09.6", "13.4"]
+    assert with_classes == ["09.6", "11.6", "13.4"]
 
 
 def test_what_is_hidden_is_not_named_and_all_else_is(tmp_path):
