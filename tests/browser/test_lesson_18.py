@@ -19,6 +19,7 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
     cells = (
         "SEED = 0",
         "import copy",
+        "prefix_attention as shares_paid",
         "loaded = load_checkpoint",
         TUNING,
         EXPLORER,

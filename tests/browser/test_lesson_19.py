@@ -25,6 +25,7 @@ def notebook(browser: Browser, lab: str) -> Iterator[NotebookPage]:
     cells = (
         "SEED = 0",
         "import torch",
+        "adversarial_accuracy, calibrated_for",
         "real = real_data()",
         "def model_for_real_data",
         WRITING,
