@@ -156,7 +156,7 @@ def draw_lost_zeros(codes: Sequence[tuple[str, str, str, str]]) -> Picture:
         c.label((x, c.top + 0.1), heading, colour=INK, weight="bold")
     for row, (old, means, new, now) in enumerate(codes):
         y = c.top + 0.28 + 0.56 * row
-        zeros = len(old) - len(old.lstrip("0"))
+        zeros = len(old) - len(old.lstrip(str(0)))
         fills = ["code"] * zeros + ["paper"] * max(1, len(old) - zeros)
         before = c.strip(places[0], y, list(old or " "), fills=fills[: max(1, len(old))],
                          widths=0.2, height=0.24, gap=0)  # fmt: skip
