@@ -61,10 +61,10 @@ from torch.optim.lr_scheduler import LambdaLR
 
 # %%
 from ehr_course import (
-    CodeTokenizer, Corruption, LengthBatchSampler, Loop, PatientProfile,
-    PromptBart, PromptBartConfig, RecordDataset, Stopped, TinyTraining,
+    CodeTokenizer, Corruption, LengthBatchSampler, Loop, PromptBart,
+    PromptBartConfig, RecordDataset, Stopped, TinyTraining,
     Trainer, Trainers, TrainingConfig, choose_patients, count_ends,
-    decay_groups, generate_patients, icd9, load_checkpoint, make_cohort,
+    decay_groups, icd9, load_checkpoint, make_cohort,
     split_by_patient, through_a_file, warmup_cosine_factor,
 )
 from ehr_course.exercises import check, hint, mine, parts, progress
@@ -80,10 +80,10 @@ tokenizer = CodeTokenizer.from_records(split.train)
 print(f"{len(split.train):,} patients to learn from")
 
 
-def new_model(d_model=16, dropout=0.1):
-    size = {"d_model": d_model, "d_prompt": 8, "dropout": dropout}
+def new_model(dropout=0.1):
+    size = {"d_model": 16, "d_prompt": 8, "dropout": dropout}
     for side in ("encoder", "decoder"):
-        size |= {f"{side}_layers": 1, f"{side}_ffn_dim": 2 * d_model}
+        size |= {f"{side}_layers": 1, f"{side}_ffn_dim": 32}
     torch.manual_seed(SEED)
     config = PromptBartConfig.for_tokenizer(tokenizer, "tiny", **size)
     return PromptBart(config)
@@ -947,15 +947,44 @@ check("15.8", train)
 # %% [markdown]
 # ## Train with it
 #
-# From here on, `train` is yours, or the worked one while you have none.
+# From here on, `train` is yours, or the worked one while you have none. So is the model:
+# `TinyBart` of lesson 11 with the prompts of lesson 12.
 
 # %% tags=["nbval-ignore-output"]
 parts()
 train = mine("15.8")
+TinyBart, OwnPrompt = mine("11.7"), mine("12.6", "MyPrompt")
+
+
+class PatientModel(nn.Module):
+    def __init__(self, n_tokens, d_model=32):
+        super().__init__()
+        self.bart = TinyBart(n_tokens, d_model, 4, 2 * d_model, 1, 256)
+        self.encoder_prompt = OwnPrompt([2], d_model)
+        self.decoder_prompt = OwnPrompt([2], d_model)
+
+    def forward(self, input_ids, attention_mask, decoder_input_ids, **who):
+        read = self.encoder_prompt(**who)
+        written = self.decoder_prompt(**who)
+        return self.bart(
+            input_ids, attention_mask, decoder_input_ids, read, written
+        )
+
+
+# %%
+def own_model():
+    torch.manual_seed(SEED)
+    model = PatientModel(len(tokenizer))
+    for weight in model.parameters():
+        if weight.ndim > 1:
+            nn.init.normal_(weight, std=0.08)
+    return model
 
 
 def loss_sum(model, micro):
-    return model(**micro).loss_sum
+    rows = {name: micro[name] for name in micro if name != "labels"}
+    logits = model(**rows)  # (batch, length, tokens)
+    return cross_entropy(logits.mT, micro["labels"], reduction="sum")
 
 
 # %% [markdown]
@@ -966,7 +995,7 @@ def loss_sum(model, micro):
 eight = RecordDataset(
     split.train[:8], tokenizer, corruption=Corruption(p_visit=0)
 ).batch(range(8))
-model = new_model(d_model=32, dropout=0.0)
+model = own_model()
 losses = train(model, [[eight]], 100, loss_sum, lr=1e-2, warmup_steps=10)
 for step in (0, 24, 49, 99):
     print(f"step {step + 1:3}: {float(losses[step]):.3f} nats a token")
@@ -1012,21 +1041,35 @@ def batches_of(n, size=16, seed=SEED):
         yield micro_batches(batch, 2)
 
 
+@torch.no_grad()
+def written(model, age, sex):
+    """A patient, token by token; sex is 0 for M and 1 for F."""
+    empty, ids = torch.tensor([tokenizer.empty_record]), [tokenizer.eos_id]
+    generator = torch.Generator().manual_seed(SEED)
+    who = {"x_num": torch.tensor([[age]]), "x_cat": torch.tensor([[sex]])}
+    while len(ids) < 30 and ids[1:].count(tokenizer.eos_id) == 0:
+        so_far = torch.tensor([ids])
+        logits = model(empty, torch.ones_like(empty), so_far, **who)
+        chances = logits[0, -1].softmax(-1)
+        (token,) = torch.multinomial(chances, 1, generator=generator)
+        ids.append(token.item())
+    return tokenizer.decode(ids)
+
+
+# %%
 def look(step):
     with torch.no_grad():
-        seen[step] = model(**unseen).loss.item()
-    (patient,) = generate_patients(
-        model, tokenizer, [PatientProfile(70, "F")], seed=SEED
-    )
+        seen[step] = loss_sum(model, unseen).item() / n_unseen
     print(f"step {step}, {seen[step]:.2f} nats on unseen patients")
-    for visit in patient.visits[:3]:
-        titles = [icd9.short_title(code) for code in visit.codes]
-        print("  ", ", ".join(titles[:3]))
+    for codes in written(model, 70.0, sex=1)[:3]:
+        titles = ", ".join(map(icd9.short_title, codes[:3]))
+        print("  ", titles or "(a visit without a code)")
 
 
 # %%
 batches, seen = list(batches_of(150)), {}
-model = new_model(d_model=32)
+n_unseen = (unseen["labels"] != -100).sum().item()
+model = own_model()
 how = {"lr": 1e-2, "warmup_steps": 20}
 losses = train(model, batches, 150, loss_sum, look=look, **how)
 
@@ -1053,7 +1096,7 @@ assert seen[150] < unigram and seen[150] < seen[50]
 kinds = (torch.float32, torch.bfloat16, torch.float16)
 curves = {}
 for dtype in kinds:
-    model = new_model(d_model=32)
+    model = own_model()
     losses = train(model, batches, 25, loss_sum, dtype=dtype, **how)
     name = str(dtype).removeprefix("torch.")
     curves[name] = dict(enumerate(map(float, losses)))
@@ -1081,7 +1124,7 @@ def run(file=None, dies_in=None):
             raise Stopped
         return loss_sum(model, micro)
 
-    calls, model = [], new_model(d_model=32)
+    calls, model = [], own_model()
     options = {"every": 10, "file": file} | how
     train(model, batches, 30, loss_or_death, **options)
     print(f"read {len(calls)} micro-batches")
@@ -1120,7 +1163,7 @@ print(inspect.getsource(Trainer._take_step))
 #
 # The rest guards against trouble: a batch without a scored token, a loss that is not finite,
 # several GPUs (each reads its share of a batch, and one count divides there, too). Is it
-# the same training? Give both the same batches:
+# the same training? Give both the library's model and the same batches:
 
 # %%
 same = {"steps": 5, "lr": 5e-3, "warmup_steps": 2}
@@ -1131,9 +1174,13 @@ theirs = Trainer(new_model(), dataset, config, device="cpu").run()
 
 plan = LengthBatchSampler(dataset.lengths, 16, seed=SEED)
 same_batches = [micro_batches(dataset[key], 4) for key in list(plan)[:5]]
+def library_loss(model, micro):
+    return model(**micro).loss_sum
+
+
 model = new_model()
 torch.manual_seed(SEED)  # dropout
-losses = train(model, same_batches, loss_sum=loss_sum, **same)
+losses = train(model, same_batches, loss_sum=library_loss, **same)
 for row, ours in zip(theirs.rows, losses, strict=True):
     print(f"{row['loss']:.4f} nats and {float(ours):.4f}")
 

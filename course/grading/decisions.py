@@ -54,7 +54,7 @@ def read_decisions(file: Path, results: Sequence[StudentResult]) -> dict[str, De
 
     Raises:
         InputError: if it cannot be read, or names an unknown student or exercise, or a number that
-            is none of points.
+            cannot be points.
     """
     if not file.exists():
         return {}

@@ -109,7 +109,7 @@ def diagnose(
 def _of_one_run(
     exercise: Exercise, probes: Sequence[Arguments], calls: Sequence[Call], shown: int
 ) -> Diagnosis | None:
-    """Of the misconceptions that do in one run what an answer did, the one that does most so.
+    """Of the misconceptions that explain one run, the one that explains most of the others, too.
 
     Each run asks for something else, so several mistakes of a training loop seldom meet in one.
     """

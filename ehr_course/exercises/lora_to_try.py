@@ -69,7 +69,8 @@ class Layer:
         if not (found["two calls agree"] and found["two layers agree"]):
             return found
         output = layer(self.x)
-        output.sum().backward() if output.requires_grad else None
+        if output.requires_grad:
+            output.sum().backward()
         found["output"] = output.detach()
         found["a gradient reaches"] = _reached(layer)
         found["merged"] = merged = layer.merged()
@@ -119,7 +120,8 @@ class Model:
                 p = trained[name]
                 p.copy_(torch.linspace(-1, 1, p.numel()).view_as(p))
         output = model(ids).last_hidden_state
-        output[..., 0].sum().backward() if output.requires_grad else None
+        if output.requires_grad:
+            output[..., 0].sum().backward()
         return found | {"output": output.detach(), "a gradient reaches": _reached(model)}
 
 

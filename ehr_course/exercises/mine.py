@@ -74,11 +74,12 @@ def mine(exercise_id: str, name: str | None = None) -> Any:
 
 def parts() -> None:
     """Print which parts of the model are yours, and for which the worked answer stands in."""
+    widest = max(map(len, PARTS.values()))
     for exercise_id, name in PARTS.items():
         whose = "not solved yet: the worked answer stands in"
         if store.kept_answer(exercise_id) is not None:
             whose = "yours"
-        print(f"{exercise_id:5} {name:16} {whose}")
+        print(f"{exercise_id:5} {name:{widest}}  {whose}")
 
 
 def keep(exercise_id: str, answer: Any) -> None:

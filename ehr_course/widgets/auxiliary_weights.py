@@ -124,7 +124,7 @@ def runs_of(sweep: pl.DataFrame, measure: str) -> list[Runs]:
 
     Raises:
         InputError: if the measure or a column is not there, there is no training without heads,
-            or a setting has fewer than two seeds, which have no spread.
+            or a setting has fewer than two seeds.
     """
     if measure not in MEASURES:
         raise InputError(
@@ -151,7 +151,7 @@ def runs_of(sweep: pl.DataFrame, measure: str) -> list[Runs]:
             raise InputError(
                 "sweep",
                 setting.label,
-                "there is one training, which has no spread",
+                "there is one run, which has no standard deviation",
                 "Give two seeds or more for each setting.",
             )
     ordered = sorted(found, key=lambda s: (s.head_reads == "codes", s.age_weight, s.sex_weight))
@@ -367,7 +367,7 @@ def _draw_half(axes: Axes, measure: str, runs: Sequence[Runs], setting: Setting)
 def _draw_legend(picture: Picture) -> None:
     texts = (
         "point: one training; bar: their mean",
-        "band: without heads, mean ± spread over seeds",
+        "band: no heads, mean ± standard deviation",
         '"codes": heads that see no prompt',
     )
     picture.text(

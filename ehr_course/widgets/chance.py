@@ -29,7 +29,8 @@ def imagined_studies(
 
     Args:
         seeds: how many runs each model gets in a study.
-        difference: how much higher the model's scores are on average, in spreads of its runs.
+        difference: how much higher the model's scores are on average, in standard deviations
+            of its runs.
 
     Returns:
         the scores of model and baseline in each study, each float64 (seeds,).
@@ -49,7 +50,8 @@ def chance_explorer(*, seeds: int = 3, seed: int = 0) -> PictureWidget:
         seed: of the imagined scores.
 
     Returns:
-        A widget with the controls ``seeds``, 2 to 10, and ``difference``, 0 to 4 spreads.
+        A widget with the controls ``seeds``, 2 to 10, and ``difference``, 0 to 4 standard
+            deviations.
 
     Raises:
         InputError: if the slider does not reach the number of seeds.
@@ -62,13 +64,15 @@ def chance_explorer(*, seeds: int = 3, seed: int = 0) -> PictureWidget:
     def draw(seeds: int, difference: float) -> Picture:
         studies = imagined_studies(seeds, difference=difference, seed=seed)
         findings = [what_is_shown(*study, "higher") for study in studies]
-        truth = f"model better by {difference:g} spreads" if difference else "equal models"
+        truth = "equal models"
+        if difference:
+            truth = f"model better by {difference:g} standard deviations"
         return draw_chance(studies, findings, truth=truth)
 
-    difference = fine_slider("true difference, in spreads", 0.0, 4.0, 0.5)
+    difference = fine_slider("true difference, in standard deviations", 0.0, 4.0, 0.5)
     number = slider("seeds", seeds, FEWEST, MOST)
     for control in (number, difference):
-        control.layout = ipywidgets.Layout(width="360px", max_width="100%")
+        control.layout = ipywidgets.Layout(width="460px", max_width="100%")
     return PictureWidget(draw, {"seeds": number, "difference": difference})
 
 

@@ -231,7 +231,7 @@ def _draw_distributions(canvas: Canvas, y: float, shown: TraceStep) -> None:
 
 
 def _narrow(word: str, room: float) -> str:
-    """A word in small letters, cut to fit into so many inches."""
+    """Cut a word, in small type, to what fits into so many inches."""
     if style.text_width(word, style.SMALL) <= room:
         return word
     while len(word) > 1 and style.text_width(word + "…", style.SMALL) > room:

@@ -68,7 +68,7 @@ def test_every_measure_of_the_sweep_can_be_chosen():
 
 
 def test_the_explorer_wants_several_seeds():
-    with pytest.raises(InputError, match="no spread"):
+    with pytest.raises(InputError, match="no standard deviation"):
         weight_explorer(SWEEP.filter(pl.col("seed") == 0))
 
 

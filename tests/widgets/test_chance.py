@@ -20,7 +20,9 @@ def test_the_sliders_set_what_is_drawn(seeds, difference):
     explorer.controls["difference"].value = difference
     assert explorer.error is None
     assert f"{seeds} seeds each" in explorer.alternative_text
-    assert (f"better by {difference:g} spreads" in explorer.alternative_text) is (difference > 0)
+    assert (f"better by {difference:g} standard deviations" in explorer.alternative_text) is (
+        difference > 0
+    )
 
 
 def test_every_control_has_a_label_that_is_shown_whole():

@@ -90,7 +90,7 @@ def test_head_reads_may_be_missing_where_there_are_no_heads():
         (SWEEP.drop("seed"), "seed: the column is missing"),
         (SWEEP.drop("impossible"), "impossible: the column is missing"),
         (SWEEP.filter(pl.col("age_weight") > 0), "no training without heads"),
-        (SWEEP.filter(pl.col("seed") == 0), "one training, which has no spread"),
+        (SWEEP.filter(pl.col("seed") == 0), "one run, which has no standard deviation"),
     ],
 )
 def test_a_sweep_that_cannot_be_read_is_refused(sweep, said):
